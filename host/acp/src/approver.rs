@@ -129,7 +129,7 @@ mod tests {
 
     use super::*;
 
-    /// RS06.
+    /// RS06: only a selected option is an answer; every other outcome counts as not asked.
     #[test]
     fn nothing_but_a_yes_is_one() {
         let decide = |outcome| decision(&serde_json::from_value(outcome).unwrap(), false);

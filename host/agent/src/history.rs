@@ -251,7 +251,7 @@ mod tests {
         Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }
     }
 
-    /// PL20.
+    /// PL20: consecutive prompts are joined into one message.
     #[test]
     fn what_is_said_again_joins_what_was_said_before() {
         let mut history = History::default();
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(history.messages().len(), 3);
     }
 
-    /// PL20.
+    /// PL20: an empty turn is not stored.
     #[test]
     fn an_empty_turn_is_not_kept() {
         let mut history = History::default();

@@ -71,7 +71,7 @@ mod tests {
         guard
     }
 
-    /// PL21.
+    /// PL21: the fourth identical failing call is refused.
     #[test]
     fn the_fourth_identical_failing_call_is_refused() {
         assert!(guarded(2).refuse(&call("y", json!({ "a": 1, "b": 2 }))).is_none());
@@ -80,7 +80,7 @@ mod tests {
         assert!(guard.refuse(&call("y", json!({ "a": 1 }))).is_none());
     }
 
-    /// PL21.
+    /// PL21: a call with effects permits another attempt, and a call that only reads does not.
     #[test]
     fn a_change_makes_another_try_worth_while_and_a_look_does_not() {
         let again = call("y", json!({ "a": 1, "b": 2 }));

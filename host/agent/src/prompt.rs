@@ -184,7 +184,7 @@ mod tests {
         assert!(system_prompt(Some(Path::new("/w"))).ends_with("workspace: /w"));
     }
 
-    /// U11: a task begun in plan mode continues in plan mode, also after questions of haft.
+    /// U11: a task that was started in plan mode continues in plan mode, also after questions of haft.
     #[test]
     fn a_task_of_plan_mode_is_known_as_one() {
         let mut history = History::default();

@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// MR01.
+    /// MR01: the error for an unknown provider lists the known ones.
     #[test]
     fn an_unknown_kind_lists_the_known_ones() {
         let error = build(ProviderSettings::new("openia", "m")).err().unwrap();

@@ -212,7 +212,7 @@ mod tests {
     use crate::provider::Prompt;
     use haft_core::call::Attachment;
 
-    /// CL04.
+    /// CL04: a session's file contains no secret, neither in texts nor in attachments.
     #[test]
     fn no_secret_gets_into_a_session() {
         let redactor = Redactor::default();

@@ -146,7 +146,7 @@ mod tests {
 
     use super::*;
 
-    /// (B07)
+    /// (B07): an invalid byte or half a surrogate pair becomes U+FFFD, and the rest is read.
     #[test]
     fn what_is_no_character_is_replaced_and_the_rest_is_read() {
         for (text, value) in [
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// (B07)
+    /// (B07): a surrogate pair that is split between two frames becomes one character.
     #[test]
     fn a_pair_that_frames_part_is_one_character() {
         let joined = |frames: &[&str]| {

@@ -279,7 +279,7 @@ mod tests {
     #[error("{0}")]
     struct Step(&'static str, #[source] Option<Box<Step>>);
 
-    /// C16.
+    /// C16: the text of an error chain contains each cause once, and no URL.
     #[test]
     fn a_chain_says_each_cause_once() {
         let step = |text, cause: Option<Step>| Step(text, cause.map(Box::new));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(chain(&step("alone", None)), "no answer");
     }
 
-    /// C16.
+    /// C16: an excerpt is one line with a bounded number of characters.
     #[test]
     fn an_excerpt_is_one_bounded_line() {
         assert_eq!(excerpt("  a\n\tb\u{1b}[31m ", 600), "a b [31m");

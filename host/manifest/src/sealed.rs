@@ -94,7 +94,7 @@ mod tests {
     use super::super::table::FromTable;
     use super::*;
 
-    /// Every key of a program.toml that takes a path is sealed, or stands here with the reason why it is not.
+    /// Keys that take a path and are not sealed, each with the reason.
     const NOT_SEALED: &[(&str, &str)] = &[
         ("build.command", "a build runs what is in the project: its sources too"),
         ("build.wit", "read when a person builds; what comes of it is a component, which is sealed"),

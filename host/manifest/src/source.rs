@@ -238,7 +238,7 @@ mod tests {
         assert_eq!(parse("https://a.b/c.git@main"), parse("git+https://a.b/c.git@main"));
     }
 
-    /// PR08: what could mean something else, or hold a password, is refused.
+    /// PR08: ambiguous sources and sources with a password are refused.
     #[test]
     fn odd_sources_are_refused() {
         for (text, error) in [

@@ -18,7 +18,7 @@ fn report(text: &str) -> String {
     Manifest::parse(text, Path::new("program.toml")).unwrap_err().to_string()
 }
 
-/// The example with every key that is commented out.
+/// The example with all commented keys enabled.
 fn full_example() -> String {
     let uncomment = |line: &str| match line.strip_prefix('#') {
         Some(rest) if !rest.is_empty() && !rest.starts_with(' ') => rest.to_owned(),
@@ -31,7 +31,7 @@ fn as_json(text: &str) -> Value {
     serde_json::to_value(toml::from_str::<toml::Table>(text).unwrap()).unwrap()
 }
 
-/// Every key of the catalogue is in `value`, in at least one of the tables that may have it.
+/// The keys of the catalogue that are missing in all of `values`.
 fn missing_keys(shape: &Table, values: &[&Value], path: &str) -> Vec<String> {
     let mut missing = Vec::new();
     for key in shape.keys() {
@@ -69,16 +69,16 @@ fn the_example_loads() {
     assert!(manifest.provider.is_none() && manifest.mcp_servers.is_empty(), "needs no key and no network");
 }
 
-/// PR01: every key is accepted and shown. What is in the catalogue is read: else the keys below
-/// would be unknown; what is read is in the catalogue: `Section::entry` asserts it.
+/// PR01: every key is accepted and shown in the example. The parser reads every key of the catalogue, else the keys
+/// below would be unknown; the catalogue has every key that is read, as `Section::entry` asserts.
 #[test]
 fn the_example_shows_every_key() {
     let full = full_example();
     parse(&full);
     let mut missing = missing_keys(&Manifest::TABLE, &[&as_json(&full)], "");
-    // The grant of a command has the keys of a server's, where `cache` is refused.
+    // A command's grant has the keys of a server's grant, where `cache` is refused.
     missing.retain(|path| !path.starts_with(".tools.grant.") && path != ".mcp_servers.grant.cache");
-    // Secrets of commands and servers have the keys of those of `[sandbox]`.
+    // Secrets of commands and servers have the keys of secrets of `[sandbox]`.
     missing.retain(|path| path != ".tools.secrets" && path != ".mcp_servers.secrets");
     // `file` and `keyring` of the key are shown with other secrets.
     let once = [
@@ -93,7 +93,7 @@ fn the_example_shows_every_key() {
         ".mcp_servers.oauth.client_secret.file",
         ".mcp_servers.oauth.client_secret.keyring",
     ];
-    // A client is one thing, and a table has one of these; so is a place of keys.
+    // A table has one of these alternatives; so has the place of keys.
     let others = [".nats.token", ".nats.credentials", ".nats.nkey", ".serve.callers.jwt.jwks_file"];
     missing.sort_unstable();
     let mut expected = [&once[..], &others].concat();
@@ -162,7 +162,7 @@ fn an_empty_file_is_the_default() {
     assert_eq!(Sandbox::default().mode, SandboxMode::Sandbox);
 }
 
-/// PR01: one spelling a key; the others are errors that name it.
+/// PR01: a key has one spelling; the errors for other spellings name it.
 #[test]
 fn a_key_has_one_spelling() {
     for (text, expected) in [
@@ -178,7 +178,7 @@ fn a_key_has_one_spelling() {
     }
 }
 
-/// PR01, PR03: a program of another tool, and the defaults.
+/// PR01, PR03: a short program parses, with the defaults and with tables of other tools.
 #[test]
 fn a_short_program_parses() {
     let manifest = parse(
@@ -218,7 +218,7 @@ env = { LOG_LEVEL = "info" }
     assert_eq!(env[0], ("LOG_LEVEL".to_owned(), TextOrSecret::Text("info".to_owned())));
 }
 
-/// PR03: quotes are honoured, nothing is expanded.
+/// PR03: quotes are honoured, and nothing is expanded.
 #[test]
 fn commands_are_split_as_a_shell_splits_words() {
     let command = |command: &str| {
@@ -233,7 +233,7 @@ fn commands_are_split_as_a_shell_splits_words() {
     assert_eq!(command(r#"["./bin/x", "", "a|b", ";"]"#), ["./bin/x", "", "a|b", ";"]);
 }
 
-/// MR02: what is not said stays unsaid, so that the provider can tell one model from two.
+/// MR02: an unset model stays unset, so that the provider can distinguish one model from two.
 #[test]
 fn models_are_told_apart() {
     let provider =
@@ -246,14 +246,14 @@ fn models_are_told_apart() {
     assert_eq!(provider.timeout, Duration::from_mins(10));
 }
 
-/// RG04: each switch takes its tools away.
+/// RG04: each switch disables its tools.
 #[test]
 fn switches_are_read() {
     let builtins = parse("[builtins]\nshell = false\nfetch = false\nfiles = false\nsearch = false").builtins;
     assert!(!builtins.shell && !builtins.fetch && !builtins.files && !builtins.search && builtins.time);
 }
 
-/// FU02, FU04, WS04: where the web's tools may go.
+/// FU02, FU04, WS04: the hosts of web tools are read.
 #[test]
 fn hosts_of_the_web_are_read() {
     let builtins = Builtins::default();
@@ -269,7 +269,7 @@ fn hosts_of_the_web_are_read() {
     assert_eq!(builtins.search_host().unwrap().to_string(), "http://[::1]:8080");
 }
 
-/// TE08: no list and an empty list are two things.
+/// TE08: no list and an empty list differ.
 #[test]
 fn an_empty_list_of_tools_is_kept() {
     assert_eq!(parse("[agent]\ntools = []").agent.tools.unwrap().value, Vec::new());
@@ -300,7 +300,7 @@ fn extra_body_is_json_in_its_order() {
 fn paths_start_from_the_folder_or_from_home() {
     let manifest = parse("");
     let resolve = |path: &str| manifest.resolve(Path::new(path), Path::new("/home/ada"));
-    // S04: absolute, so that nothing is looked up from elsewhere.
+    // S04: absolute, so that nothing is looked up from another folder.
     assert_eq!(resolve("x"), std::env::current_dir().unwrap().join("folder/x"));
     assert_eq!(resolve("/x"), Path::new("/x"));
     assert_eq!(resolve("~"), Path::new("/home/ada"));
@@ -316,7 +316,7 @@ fn later_problems_point_into_the_file() {
     assert_eq!(manifest.source.place(span), "folder/program.toml:3:13");
 }
 
-/// CL04: a secret that was written in spite of everything is not repeated, wherever it stands.
+/// CL04: an error does not repeat a secret that was written into program.toml, at any place.
 #[test]
 fn written_secrets_are_not_shown() {
     for text in [
@@ -375,7 +375,7 @@ fn durations_are_durations() {
     assert_eq!(parse(tool).tools[0].timeout, Duration::from_millis(1500));
 }
 
-/// The deepest that the parser accepts, read and dropped on a small stack.
+/// The deepest nesting that the parser accepts is read and dropped on a small stack.
 #[test]
 fn nesting_is_bounded_where_it_is_allowed() {
     let key = vec!["a"; 16].join(".");
@@ -386,7 +386,7 @@ fn nesting_is_bounded_where_it_is_allowed() {
     assert!(report.contains("nested too deeply"), "{report}");
 }
 
-/// What would not end, or fill the memory, if it were read carelessly. How long it takes is measured by `tests/slow/parsing.rs`.
+/// Files of the maximum length are read to their end, and cause an error. `tests/slow/parsing.rs` measures the time.
 #[test]
 fn the_longest_files_are_read_to_their_end() {
     let full = |piece: &str| piece.repeat(MAX_FILE / piece.len());
@@ -411,7 +411,7 @@ fn the_longest_files_are_read_to_their_end() {
     }
 }
 
-/// Valid pieces of the example in any order, with strange ones between.
+/// Valid pieces of the example in any order, with random ones between.
 fn mixed() -> impl Strategy<Value = String> {
     let lines: Vec<String> = full_example().lines().map(str::to_owned).collect();
     let strange = "[\\[\\]{}=\\.\"'a-z#\n\u{0}\u{feff}é ]{0,12}";

@@ -130,7 +130,7 @@ mod tests {
         (directory, from, to)
     }
 
-    /// S10.
+    /// S10: files that do not belong to a package are not copied, and modes are reduced.
     #[test]
     fn what_does_not_belong_to_a_package_is_left_where_it_is() {
         let (_directory, from, to) = place();

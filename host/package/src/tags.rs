@@ -77,7 +77,7 @@ mod tests {
         later(current, installed.as_ref(), tags.iter().copied()).map(|(_, tag)| tag)
     }
 
-    /// U7.
+    /// U7: the latest version follows semver, with a prerelease only for a prerelease.
     #[test]
     fn the_latest_version_is_that_of_semver() {
         let tags = ["0.9.0", "1.10.0", "1.9.0", "latest", "2.0.0-rc.1", "v3.0.0", "sha256-ab.sig", "x86"];
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(found(None, None, &tags), None);
     }
 
-    /// U7.
+    /// U7: versions of other packages in one repository are not newer versions.
     #[test]
     fn versions_of_others_in_one_repository_are_no_newer_ones() {
         let tags = ["words-v1.1.0", "text-v2.0.0", "words-v1.0.0", "words/v9.0.0"];

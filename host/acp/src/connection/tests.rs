@@ -123,7 +123,7 @@ async fn every_request_is_answered() {
     assert_eq!(of(2)["result"]["sessionId"], "one");
     assert_eq!(of(3)["error"]["message"], "not here");
     assert_eq!(of(4)["error"]["code"], -32601);
-    // Sent before the session existed, or after.
+    // The request may come before or after the session exists.
     assert!([json!(-32603), json!(-32002)].contains(&of(5)["error"]["code"]), "{}", of(5));
 }
 

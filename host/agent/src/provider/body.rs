@@ -73,7 +73,7 @@ mod tests {
 
     use super::*;
 
-    /// PL07.
+    /// PL07: a body with too many values or too deep nesting is refused before it is parsed.
     #[test]
     fn a_body_of_nothing_but_brackets_is_refused_before_it_is_read() {
         let text = format!("[{}1]", "[],".repeat(MAX_VALUES));

@@ -354,7 +354,7 @@ mod tests {
         ProviderError { provider, endpoint, attempts, failure, wasted }
     }
 
-    /// PL06.
+    /// PL06: a message names the provider, the URL, the status and the number of attempts.
     #[test]
     fn a_message_names_provider_endpoint_status_and_attempts() {
         let failure = Failure::refused(429, "slow down");
@@ -364,7 +364,7 @@ mod tests {
         );
     }
 
-    /// PL06.
+    /// PL06: only rate limits, server errors and connection failures are retried.
     #[test]
     fn only_rate_limits_server_errors_and_connections_are_worth_another_try() {
         let status = |status| Failure::refused(status, "");

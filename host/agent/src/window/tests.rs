@@ -76,7 +76,7 @@ fn tokens_are_estimated_by_the_vendor_s_own_count() {
     assert_eq!(window.fit(&messages), None, "a count is never a reason to show more");
 }
 
-/// A long prompt (a diff, a log) is the person's request: only the context window shortens it, no budget.
+/// A long prompt (a diff, a log) is the user's request: only the context window shortens it, no budget.
 #[test]
 fn a_long_prompt_is_shown_whole_where_the_model_can_read_it() {
     let messages = vec![says(&"diff ".repeat(60_000))];

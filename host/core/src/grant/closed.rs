@@ -236,7 +236,7 @@ mod tests {
         grant.with_store(store("ssh"), root("/nowhere/.ssh")).with_start_up(root("/nowhere/work/.git/config"))
     }
 
-    /// F1: Opening a store opens nothing else, and an intersection opens what both grants open.
+    /// F1: opening a store opens nothing else, and an intersection opens only what both grants open.
     #[test]
     fn a_store_is_opened_by_its_name_and_by_both_grants() {
         let opened = closing().with_credentials(store("ssh"));
@@ -251,7 +251,8 @@ mod tests {
         assert!(own.hides(&root("/nowhere/.ssh/key")) && !own.hides(&root("/nowhere/.ssh/id")));
     }
 
-    /// F1.
+    /// F1: a failure is attributed to the closed path in its text, or to the closed store that its text is typical
+    /// of.
     #[test]
     fn a_failure_is_about_what_it_names_or_what_a_closed_store_sounds_like() {
         let about =
@@ -267,7 +268,7 @@ mod tests {
         assert!(opened.closed_in("/nowhere/.ssh/id").is_empty());
     }
 
-    /// F1.
+    /// F1: the hint for a closed path contains the line that opens it.
     #[test]
     fn the_hint_is_the_line_that_opens() {
         let hint = |path: &str| {

@@ -233,7 +233,7 @@ mod tests {
 
     use super::*;
 
-    /// F1.
+    /// F1: each store and each place occurs once.
     #[test]
     fn each_store_and_place_is_there_once() {
         let names: BTreeSet<_> = CredentialStore::all().collect();
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    /// F1.
+    /// F1: a variable adds places to a store, and the usual places stay.
     #[test]
     fn variables_move_a_store_and_leave_it_where_it_was() {
         let environment = |name: &str| match name {
@@ -277,7 +277,7 @@ mod tests {
         );
     }
 
-    /// F1.
+    /// F1: the error for an unknown store suggests the nearest name.
     #[test]
     fn an_unknown_store_is_told_with_the_nearest() {
         let error = |text: &str| text.parse::<CredentialStore>().unwrap_err().to_string();

@@ -138,7 +138,7 @@ mod tests {
         );
     }
 
-    /// `*`: what is learnt from may reach the internet, and no machine that is near.
+    /// `*` permits every public host, and no private address.
     #[test]
     fn every_public_host_is_no_private_address() {
         let judge = granted(&["*"], &["bad.test"]);

@@ -218,7 +218,7 @@ mod tests {
         }
     }
 
-    /// S07: the narrowest existing directory.
+    /// S07: the proposal is the narrowest existing directory.
     #[test]
     fn the_narrowest_directory_is_proposed() {
         let place = tempfile::tempdir().unwrap();

@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(rule.parse::<RequestPattern>().unwrap().to_string(), rule);
     }
 
-    /// What one server takes for another path is no path of a rule.
+    /// A path that servers may read in two ways matches no rule.
     #[test]
     fn a_path_with_two_meanings_matches_nothing() {
         for path in [

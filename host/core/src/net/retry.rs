@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
 
-    /// PL06.
+    /// PL06: waits double within their bounds, and their number is limited.
     #[test]
     fn waits_double_within_their_bounds_and_end() {
         let retry = Retry::default();
@@ -97,7 +97,7 @@ mod tests {
         assert!(Retry { attempts: 99, ..retry }.wait(90, None).unwrap() <= Retry::DEFAULT_MAX_DELAY);
     }
 
-    /// PL06.
+    /// PL06: the server's wait applies, unless it exceeds the limit.
     #[test]
     fn a_server_chooses_the_wait_unless_it_is_absurd() {
         let retry = Retry::default();
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(asked(3600), None);
     }
 
-    /// PL06.
+    /// PL06: `Retry-After` is a number of seconds or a date.
     #[test]
     fn retry_after_is_seconds_or_a_date() {
         let now = UNIX_EPOCH + Duration::from_secs(784_111_777 - 90);

@@ -160,7 +160,8 @@ mod tests {
     const ASKS: (bool, bool) = (true, true);
     const REFUSED: (bool, bool) = (false, false);
 
-    /// A rule of a caller that allows a call overrides the caller's own `otherwise` and setting, and nothing of the agent.
+    /// A caller's rule that allows a call overrides the caller's own `otherwise` and setting, and no rule of the
+    /// agent.
     #[tokio::test]
     async fn a_caller_s_allow_lifts_nothing_of_the_agent() {
         let allow = [(Effect::Allow, "bash(git *)")];
@@ -174,7 +175,8 @@ mod tests {
         assert_eq!(dispatched(&denied, "bash", "git status").await, REFUSED);
     }
 
-    /// A rule of an agent that allows a call overrides the agent's own setting, and nothing of a caller, direct or not.
+    /// An agent's rule that allows a call overrides the agent's own setting, and no rule of a direct or indirect
+    /// caller.
     #[tokio::test]
     async fn an_agent_s_allow_lifts_nothing_of_its_callers() {
         let own = rules(&[(Effect::Allow, "*")], None);
@@ -213,7 +215,7 @@ mod tests {
         }
     }
 
-    /// Without a person to ask, the answer names the line and its file. Selections of tools keep the bounds.
+    /// Without a user to ask, the answer names the line and its file. Selections of tools keep the bounds.
     #[tokio::test]
     async fn the_answer_names_the_caller_s_line() {
         let agent = toolbox(&Rules::default(), false, &[bounds(Rules::default(), true)]);

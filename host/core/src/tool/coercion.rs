@@ -220,7 +220,8 @@ mod tests {
     /// Each line has a schema, a value and the converted value.
     const ROWS: &str = include_str!("coercion/values.txt");
 
-    /// (B05, B06)
+    /// (B05, B06): a value is converted to the schema's type if the conversion loses nothing, and the conversion is
+    /// reported.
     #[test]
     fn values_become_what_the_schema_asks_for_where_nothing_is_lost() {
         let integer = json!({ "type": "integer" });

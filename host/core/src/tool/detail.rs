@@ -115,7 +115,7 @@ mod tests {
 
     use super::*;
 
-    /// U3.
+    /// U3: a call is shown as one readable line of bounded length.
     #[test]
     fn a_call_is_a_line_that_people_read() {
         let line = |arguments: Value| in_a_line(&arguments, 100);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(in_a_line(&json!({"command": "x".repeat(1000)}), 10).chars().count(), 11);
     }
 
-    /// U3.
+    /// U3: in full, no value is cut, and no value resembles another argument.
     #[test]
     fn in_full_no_value_is_cut_and_none_is_taken_for_another() {
         assert_eq!(in_full(&json!({"url": "x", "depth": 3}), None), "x depth=3");

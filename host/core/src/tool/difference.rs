@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(Difference::of(&json!({"old_string": "one"}), Some("one")), None);
     }
 
-    /// U3.
+    /// U3: with the file, an edit is shown at its place, with the lines around it.
     #[test]
     fn with_the_file_an_edit_has_its_place_and_what_is_around() {
         let file = (1..=20).map(|n| format!("{n}\n")).collect::<String>();
@@ -173,7 +173,7 @@ mod tests {
         assert_eq!(Difference::of(&all, Some("1\n2\n1\n")).unwrap().added, 2);
     }
 
-    /// U3.
+    /// U3: a written file is compared with its former content.
     #[test]
     fn a_file_that_is_written_is_compared_with_what_it_holds() {
         let arguments = json!({"file_path": "a", "content": "one\ntwo"});
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(Difference::of(&arguments, None), None, "nobody knows what is there");
     }
 
-    /// U3.
+    /// U3: the number of lines of a diff is bounded, and a cut diff says so.
     #[test]
     fn a_difference_is_bounded_and_says_so() {
         let long = "x\n".repeat(MAX_LINES + 1);

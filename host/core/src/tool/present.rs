@@ -40,7 +40,7 @@ fn read(path: &Path, grant: &Grant) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// U3.
+    /// U3: only a small text file that the tool may read is compared.
     #[tokio::test]
     async fn only_a_small_file_of_text_that_the_tool_may_read_is_compared() {
         let place = tempfile::tempdir().unwrap();

@@ -178,7 +178,7 @@ mod tests {
         toolbox(&names.iter().map(String::as_str).collect::<Vec<_>>()).within(1)
     }
 
-    /// PR15: some in full, the next by name, and never more than requested.
+    /// PR15: an answer has some tools in full, further ones by name, and never more than requested.
     #[tokio::test]
     async fn answers_are_bounded() {
         let toolbox = letters();
@@ -193,7 +193,7 @@ mod tests {
         assert!(toolbox.dispatch(call, &Session::default()).await.is_error);
     }
 
-    /// PR15.
+    /// PR15: a search without a match returns names of available tools.
     #[tokio::test]
     async fn who_finds_nothing_learns_what_there_is() {
         let answer = find(&letters(), json!({ "query": "weather" })).await;

@@ -34,7 +34,7 @@ impl Place {
         self.root.join("work").join(name)
     }
 
-    /// Does `deed` to `name` like a guest, in a separate call.
+    /// Runs `deed` on `name` in a separate call, like a guest.
     fn change(&self, keeper: &Keeper, name: &str, deed: impl FnOnce(&Path)) {
         let (changes, path) = (keeper.call(), self.path(name));
         let (parent, file) = (path.parent().unwrap(), path.file_name().unwrap().to_str().unwrap());

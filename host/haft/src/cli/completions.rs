@@ -217,7 +217,7 @@ fn typed() -> Vec<String> {
 mod tests {
     use super::*;
 
-    /// U10.
+    /// U10: a word with a separator of bash stays one word.
     #[test]
     fn a_word_that_bash_parts_is_one() {
         assert_eq!(words_of("haft call x --arg a=b").unwrap(), ["haft", "call", "x", "--arg", "a=b"]);
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((words_of("haft 'a"), words_of("")), (None, None));
     }
 
-    /// U10.
+    /// U10: the script for bash passes the line up to the cursor.
     #[test]
     fn the_script_hands_over_the_line() {
         let mut script = Vec::new();
@@ -233,7 +233,7 @@ mod tests {
         assert!(String::from_utf8(script).unwrap().contains("_HAFT_LINE=\"${COMP_LINE:0:COMP_POINT}\""));
     }
 
-    /// U10.
+    /// U10: the script for zsh completes names of arguments without a space after them.
     #[test]
     fn the_script_leaves_names_of_arguments_open() {
         let mut script = Vec::new();

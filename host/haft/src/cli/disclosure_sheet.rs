@@ -239,7 +239,7 @@ mod tests {
         assert!(whole.contains("line 99\n") && !whole.contains('…'), "{whole}");
     }
 
-    /// 42: a package of PyPI or npm has thousands of files in a folder that its package manager made.
+    /// 42: many files of a package manager's folder are counted by folder.
     #[test]
     fn many_files_are_counted_by_folder() {
         let item = |name: String| Item {

@@ -300,7 +300,7 @@ mod tests {
         Field::new("field", property, is_required)
     }
 
-    /// MC05.
+    /// MC05: an entered value gets the type of the schema, or is refused.
     #[test]
     fn what_is_entered_has_the_type_that_is_asked_for() {
         let read = |property: Value, line: &str| field(&property, true).read(line);
@@ -319,7 +319,7 @@ mod tests {
         assert!(read(many, "x, z").is_err());
     }
 
-    /// MC05.
+    /// MC05: an empty line selects the default.
     #[test]
     fn a_default_is_taken_by_who_enters_nothing() {
         assert_eq!(field(&json!({ "type": "integer", "default": 30 }), true).read(""), Ok(Some(json!(30))));

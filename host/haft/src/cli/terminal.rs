@@ -339,7 +339,7 @@ pub(super) fn more_lines(count: usize, how: &str) -> String {
 mod tests {
     use super::*;
 
-    /// U3.
+    /// U3: the first lines of a long text are shown, with the number of further lines.
     #[test]
     fn of_a_long_text_the_first_lines_are_shown() {
         let text = |lines: usize| "abc\n".repeat(lines);

@@ -179,7 +179,7 @@ mod tests {
         choice(&manifest, target, &Dirs::of_this_machine().unwrap())
     }
 
-    /// BE01.
+    /// BE01: a program with two targets is refused, unless the command line selects one.
     #[test]
     fn two_places_are_one_too_many() {
         let text = "[backend]\ncontainer = \"web\"\nssh = \"host\"\n";

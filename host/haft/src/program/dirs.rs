@@ -310,7 +310,8 @@ fn identity(line: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// F1.
+    /// F1: the existing files of a store are found by their real paths, also through links and the configuration of
+    /// ssh.
     #[test]
     fn what_there_is_of_a_store_is_found_by_what_it_really_is() {
         let home = tempfile::tempdir().unwrap();

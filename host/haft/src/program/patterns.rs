@@ -157,7 +157,7 @@ impl fmt::Display for Idle {
 mod tests {
     use super::*;
 
-    /// C08.
+    /// C08: the nearest tool name or group is suggested.
     #[test]
     fn the_nearest_name_or_group_is_told() {
         let names = ["read", "git__log", "git__show", "mcp__time__now"];
@@ -173,7 +173,7 @@ mod tests {
         }
     }
 
-    /// C08.
+    /// C08: a pattern that may match tools of an unknown list counts as possible.
     #[test]
     fn what_may_be_there_is_no_slip() {
         let mut unseen = Unseen::default();
@@ -191,7 +191,7 @@ mod tests {
         }
     }
 
-    /// C08: each name is that of a tool with every built-in plugin enabled.
+    /// C08: there are four built-in plugins: the tools of another one belong to `OF_BUILTINS` too.
     #[tokio::test]
     async fn the_built_in_tools_are_those_there_are() {
         let known: Vec<_> = super::super::builtin_names().collect();

@@ -69,7 +69,7 @@ fn there_is(directory: &Root, place: &str) -> Option<Root> {
 mod tests {
     use super::*;
 
-    /// F1.
+    /// F1: files that run by themselves are fixed, unless the grant names them.
     #[test]
     fn what_starts_by_itself_is_kept_unless_it_is_named() {
         let folder = tempfile::tempdir().unwrap();

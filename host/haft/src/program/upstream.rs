@@ -81,7 +81,7 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// Two programs in one process, as folders of an editor are.
+    /// Two programs in one process, such as folders of an editor, each use their own proxy.
     #[test]
     fn a_program_does_not_use_the_proxy_of_another() {
         let network = |proxy: Option<&str>| Network {

@@ -28,9 +28,9 @@ fn keys_are_unique_and_documented() {
     }
 }
 
-/// The default that the text of a key promises, as program.toml would say it.
+/// The default in the documentation of a key, as in program.toml.
 fn documented_default(key: &Key) -> Option<String> {
-    // Of retries the default depends on the task.
+    // The default of retries depends on the task.
     let (_, default) = key.doc.rsplit_once("default ").filter(|_| key.name != "max_retries")?;
     let default = default.split([',', ';']).next()?.trim_matches('`');
     let is_one = match key.kind {
@@ -45,8 +45,7 @@ fn documented_default(key: &Key) -> Option<String> {
     is_one.then(|| if is_bare { default.to_owned() } else { format!("\"{default}\"") })
 }
 
-/// The defaults that the texts promise are the defaults that hold: a file that says one means what a file without it
-/// means.
+/// The documented defaults are the real ones: a file with them means the same as a file without.
 #[test]
 fn documented_defaults_hold() {
     type Shown = fn(&Manifest) -> String;

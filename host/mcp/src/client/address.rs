@@ -36,7 +36,7 @@ pub(super) fn is_this_machine(url: &Url) -> bool {
 mod tests {
     use super::*;
 
-    /// CL04.
+    /// CL04: `http://` is accepted for this machine alone.
     #[test]
     fn plain_http_is_for_this_machine_only() {
         for url in

@@ -234,7 +234,7 @@ mod tests {
 
     use super::*;
 
-    /// A number instead of binary data is not an index of haft: one picture is not sent a thousand times.
+    /// A server's number in place of binary data is not an index of haft's attachments.
     #[test]
     fn an_index_of_the_server_leads_to_no_attachment() {
         let mut result = json!({ "content": [
@@ -310,7 +310,7 @@ mod tests {
         assert_eq!(prompt_text(&json!({ "completion": {} }), Vec::new()).0, None);
     }
 
-    /// M6: MC clients get the answer as it was given, with each byte kept once, and text within the bound.
+    /// M6: MCP clients get the answer as the server sent it, with each byte stored once, and text within the limit.
     #[test]
     fn the_answer_itself_is_kept() {
         let result = json!({
@@ -360,7 +360,7 @@ mod tests {
         assert_eq!(to_tool_result(&other, 1000).content, "1\n{\"result\":2}");
     }
 
-    /// MC12
+    /// MC12: the text of an answer is truncated to its limit, and attachments above the limit are omitted.
     #[test]
     fn an_answer_is_as_long_as_it_may_be() {
         let long = "ж".repeat(5000);

@@ -266,7 +266,7 @@ fn file_uri(path: &Path) -> String {
 mod tests {
     use super::*;
 
-    /// MC05.
+    /// MC05: the URI of the workspace is valid for any path.
     #[test]
     fn the_workspace_is_a_root_whatever_its_name() {
         assert_eq!(file_uri(Path::new("/a b/ö#?%")), "file:///a%20b/%C3%B6%23%3F%25");

@@ -282,7 +282,7 @@ mod tests {
         assert_eq!(listed.rejected.len(), 4);
     }
 
-    /// MC06: pages are followed, and neither a circle nor a list without end is.
+    /// MC06: pages are followed, and a loop or an endless list ends.
     #[test]
     fn a_list_without_end_ends() {
         let page = |name: &str, next: &str| json!({ "tools": [{ "name": name }], "nextCursor": next });

@@ -196,7 +196,7 @@ mod tests {
         read(text.as_bytes()).map(|all| serde_json::to_value(all).unwrap())
     }
 
-    /// (B33, B07)
+    /// (B33, B07): an empty list in place of an object is read as an object, and half a surrogate pair as U+FFFD.
     #[test]
     fn messages_are_read_as_they_are_meant() {
         for (text, meant) in [

@@ -174,7 +174,7 @@ fn hinted(mut answer: ToolResult, hints: &[String]) -> ToolResult {
 mod tests {
     use super::*;
 
-    /// MC02.
+    /// MC02: a tool's name shows its server.
     #[test]
     fn a_name_tells_whose_tool_it_is() {
         assert!(owns("git", "mcp__git__log") && owns("git", "MCP__Git__log"));

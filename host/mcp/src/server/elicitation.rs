@@ -255,7 +255,7 @@ mod tests {
 
     use super::*;
 
-    /// RS06.
+    /// RS06: only an accepted form with `approve: true` is an approval.
     #[test]
     fn only_an_accepted_form_with_a_yes_is_one() {
         let yes = |holds: &str| json!({"action": "accept", "content": {"approve": true, "holds": holds}});

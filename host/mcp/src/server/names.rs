@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(fields["_meta"], json!({ "ui": { "visibility": ["app"] } }));
     }
 
-    /// M7.
+    /// M7: names leave room for a client's prefix.
     #[test]
     fn names_leave_room_for_what_a_client_puts_before_them() {
         let names = Names::default();

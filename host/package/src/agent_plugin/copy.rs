@@ -113,7 +113,7 @@ mod tests {
 
     use super::*;
 
-    /// §4.1: links within the plugin lead somewhere, and others nowhere.
+    /// §4.1: links within the plugin are followed, and other links are omitted and reported.
     #[test]
     fn a_link_leads_nowhere_but_into_the_plugin() {
         let place = tempfile::tempdir().unwrap();

@@ -133,7 +133,7 @@ fn a_server_is_what_the_specification_says_or_left_out() {
     }
 }
 
-/// §7.1
+/// §7.1: a skill is in a folder with its name; other folders are skipped and reported.
 #[test]
 fn a_skill_lies_in_a_folder_of_its_name() {
     let skill = |name: &str| format!("---\nname: {name}\ndescription: Does it.\n---\nDo.\n");

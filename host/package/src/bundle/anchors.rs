@@ -99,7 +99,7 @@ fn expanded(text: &str, anchors: &[(&str, impl AsRef<str>)]) -> String {
 mod tests {
     use super::*;
 
-    /// §9.2: once, both, and nothing else.
+    /// §9.2: both placeholders are replaced, once, and nothing else.
     #[test]
     fn a_placeholder_is_replaced_once() {
         let anchors = [(ROOT, "/a/${PLUGIN_DATA}"), (DATA, "/d")];

@@ -236,7 +236,7 @@ mod tests {
         assert_eq!(lines(&def).join("\n"), expected);
     }
 
-    /// S03.
+    /// S03: a schema with values of unexpected types hides no text.
     #[test]
     fn a_schema_of_odd_values_hides_nothing() {
         let hints = |parameters: Value| lines(&ToolDef { parameters, ..ToolDef::default() }).join("\n");

@@ -97,7 +97,7 @@ mod tests {
         ProposedLine { key, value: value.into(), reason: format!("needs {value}"), is_comment }
     }
 
-    /// Lines stand below their reasons; what a person has to decide about is a comment; nothing else changes.
+    /// Lines are below their reasons; lines that the user must decide about are comments; nothing else changes.
     #[test]
     fn a_proposal_is_added_with_its_reasons() {
         let lines =

@@ -151,7 +151,7 @@ pub(crate) mod tests {
         [b"\0asm\x01\0\0\0".to_vec(), types, functions, section(10, count, &body.repeat(count))].concat()
     }
 
-    /// WA04.
+    /// WA04: types nest to a limit; a component beyond it is refused, on a small stack.
     #[test]
     fn types_nest_so_deep_and_no_deeper() {
         let read = || {

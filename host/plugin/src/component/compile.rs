@@ -187,7 +187,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let threads = Threads::new();
         let (events, recorded) = record_events();
-        // The notice of a compilation that ends before the notice.
+        // The notice of a compilation that ends before it is due.
         let state = Lock::new(NoticeState::Nothing);
         let short = CompileNotice {
             plugin: "short".into(),

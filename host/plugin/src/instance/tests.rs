@@ -87,7 +87,7 @@ fn read_tree(directory: &Path) -> Vec<(PathBuf, Option<String>)> {
     seen
 }
 
-/// Everything that changes files, done in `directory`.
+/// All kinds of changes to files in `directory`.
 fn all_changes(directory: &Path) -> [(&'static str, Value); 9] {
     let at = |name: &str| directory.join(name);
     [
@@ -103,7 +103,7 @@ fn all_changes(directory: &Path) -> [(&'static str, Value); 9] {
     ]
 }
 
-/// WA02: a guest with `/` writable by mistake writes where its thread may, and not a byte elsewhere.
+/// WA02: a guest with `/` writable by mistake writes where its thread may, and nowhere else.
 #[test]
 fn a_wrong_directory_lets_no_guest_write_outside() {
     let mismatched = MismatchedGuest::new();

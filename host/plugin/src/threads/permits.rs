@@ -235,7 +235,7 @@ mod tests {
         std::iter::from_fn(|| now(pin!(acquire(permits, plugin, LONG)))?.ok()).collect()
     }
 
-    /// S08: who waits is served in turn, and does not keep another plugin's calls waiting.
+    /// S08: waiting calls get permits in turn, and do not delay another plugin's calls.
     #[tokio::test]
     async fn places_are_handed_on_in_turn() {
         let permits = Permits::default();
@@ -261,7 +261,7 @@ mod tests {
         );
     }
 
-    /// S08: the queue is bounded, and waiting has an end.
+    /// S08: the queue is bounded, and so is the wait.
     #[tokio::test]
     async fn waiting_is_bounded() {
         let permits = Permits::default();

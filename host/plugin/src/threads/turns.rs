@@ -189,7 +189,7 @@ mod tests {
         assert!(matches!(*second.held.0.lock(), State::Waits));
     }
 
-    /// As if the holders of turns were stuck.
+    /// A guest whose turn does not come continues, for example if the holders of turns are stuck.
     #[tokio::test]
     async fn a_guest_whose_turn_does_not_come_goes_on() {
         let turns = Turns::new(1, Duration::from_millis(1));

@@ -282,7 +282,7 @@ mod tests {
         disk.left.load(Ordering::Relaxed)
     }
 
-    /// S17: holes, many small writes and many names cost at least what they take.
+    /// S17: holes, many small writes and many names count with at least the space that they take.
     #[test]
     fn what_is_written_is_counted() {
         let file = tempfile::tempfile().unwrap();

@@ -164,7 +164,7 @@ const MAX_NAME: usize = 128;
 mod tests {
     use super::*;
 
-    /// BE03.
+    /// BE03: a container's name cannot be an option.
     #[test]
     fn a_container_s_name_is_never_an_option() {
         for name in ["web", "a1b2c3", "my_app-1.2"] {

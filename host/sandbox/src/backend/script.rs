@@ -121,7 +121,7 @@ mod tests {
         assert!(line.ends_with(b"\n"));
     }
 
-    /// MK04.
+    /// MK04: every script has its own random end marker.
     #[test]
     fn no_two_scripts_end_with_the_same_word() {
         let (one, two) = (Script::new().unwrap(), Script::new().unwrap());

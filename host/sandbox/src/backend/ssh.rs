@@ -330,7 +330,7 @@ fn sweep(place: &Path) {
 mod tests {
     use super::*;
 
-    /// BE03.
+    /// BE03: a target cannot be an option.
     #[test]
     fn a_target_is_never_an_option() {
         for target in ["host", "me@host", "host.example.org", "ssh://me@host:2222", "10.0.0.1", "me@[::1]"] {
@@ -344,7 +344,7 @@ mod tests {
         }
     }
 
-    /// BE04.
+    /// BE04: the path of a socket is short, and its folder is private and temporary.
     #[test]
     fn a_socket_s_path_is_short_and_private() {
         use std::os::unix::fs::PermissionsExt;

@@ -140,7 +140,7 @@ mod tests {
         Layers { namespaces, landlock, seccomp: true, capabilities: true, seatbelt: false }.verdict()
     }
 
-    /// SB08: the table of fallbacks.
+    /// SB08: a missing layer is reported, or confinement is refused, as in the table.
     #[test]
     fn what_is_missing_is_said_or_refused() {
         assert_eq!(with(true, Some(7)), Verdict::Full);

@@ -205,7 +205,7 @@ fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 mod tests {
     use super::*;
 
-    /// Where the kernel cannot hold a process to its hosts, it is not run.
+    /// A process with single hosts does not run if the kernel cannot confine it to them.
     #[test]
     fn single_hosts_are_held_or_refused() {
         let layers = Layers {

@@ -212,7 +212,7 @@ mod tests {
         }
     }
 
-    /// TE18
+    /// TE18: an answer names the signal that killed the command.
     #[test]
     fn a_signal_is_named() {
         let answer = answer(

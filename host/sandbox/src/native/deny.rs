@@ -130,7 +130,7 @@ pub(super) fn refusal(arguments: &Value, denied: &Denied) -> Option<ToolError> {
 mod tests {
     use super::*;
 
-    /// RS08
+    /// RS08: a denied command is found in any form.
     #[test]
     fn a_denied_command_is_found_however_it_is_written() {
         let denied = Denied::new(DEFAULT.iter().copied());

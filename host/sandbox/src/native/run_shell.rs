@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// RS03.
+    /// RS03: a duration is shown in the form in which a user writes it.
     #[test]
     fn a_time_is_shown_as_it_is_written() {
         for (milliseconds, text) in [

@@ -254,7 +254,7 @@ impl Tool for SendKeys {
 mod tests {
     use super::*;
 
-    /// TM03
+    /// TM03: a delay is accepted in every documented form, and refused otherwise.
     #[test]
     fn a_delay_is_understood_or_refused() {
         let of = |value: Value| delay(&value);

@@ -83,7 +83,7 @@ fn every_row_names_its_tool() {
     assert!(is_of_target("run_shell") && !is_of_target("bash"));
 }
 
-/// TM01: the tools of a pane exist only with a pane.
+/// TM01: the tools of a pane are available only with a pane.
 #[test]
 fn capture_and_send_are_there_where_a_pane_is() {
     assert_eq!(built(&settings(None)), ["bash"]);

@@ -222,7 +222,7 @@ mod tests {
 
     use super::*;
 
-    /// A process that puts a link where haft makes directories has haft write nowhere else.
+    /// A process that replaces haft's directories by a link cannot make haft write to another place.
     #[test]
     fn nothing_is_made_behind_a_link_of_the_process() {
         let place = tempfile::tempdir().unwrap();

@@ -376,7 +376,7 @@ mod tests {
 
     use super::*;
 
-    /// MC11.
+    /// MC11: each line is reported once, and the last lines are kept.
     #[test]
     fn lines_are_told_once_and_the_last_are_kept() {
         let lines = RefCell::new(Vec::new());
@@ -388,7 +388,7 @@ mod tests {
         assert_eq!(words.last(), "one\ntwo\n[31mred[0m");
     }
 
-    /// MC11.
+    /// MC11: the stored part of an output of 1 MiB is bounded.
     #[test]
     fn a_megabyte_is_not_kept() {
         let mut words = LastLines::default();

@@ -24,7 +24,7 @@ fn sent(messages: &[Message]) -> Value {
     Anthropic.request(&ask(messages, &[]), &Terms::default())["messages"].clone()
 }
 
-/// PL01.
+/// PL01: a turn has the text, the model and the tokens of the message.
 #[test]
 fn text_model_and_tokens_are_read() {
     let body = json!({
@@ -41,7 +41,7 @@ fn text_model_and_tokens_are_read() {
     assert_eq!(turn.usage, Usage { input: 42, output: 2, cached: 30, stored: 5, cost: None });
 }
 
-/// PL04.
+/// PL04: without tools and system prompt, a request has no such keys.
 #[test]
 fn nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
@@ -184,7 +184,7 @@ fn a_full_context_window_is_told_apart() {
     assert!(failure.too_long().is_some() && failure.passing().is_none(), "{failure}");
 }
 
-/// PL14.
+/// PL14: each stop reason has its own end, and the last call of a cut message is not run.
 #[test]
 fn stop_reasons_are_told_apart() {
     let text = json!([{ "type": "text", "text": "half" }]);
@@ -214,7 +214,7 @@ fn an_interrupted_turn_goes_back_as_it_is() {
     assert_eq!(sent(&messages)[1], json!({ "role": "assistant", "content": content }));
 }
 
-/// PL10: the input of a call in every form.
+/// PL10: the input of a call is accepted as an object, as JSON text or as null; broken JSON is a problem of the call.
 #[test]
 fn input_is_an_object_or_a_problem() {
     for (input, understood) in [
@@ -229,7 +229,7 @@ fn input_is_an_object_or_a_problem() {
     assert_eq!(broken.raw["content"][0]["input"], json!({}));
 }
 
-/// PL12.
+/// PL12: an error without a status gets the status of its type.
 #[test]
 fn an_error_has_the_status_of_its_type() {
     let body = json!({ "type": "error", "error": { "type": "overloaded_error", "message": "busy" } });
@@ -238,7 +238,7 @@ fn an_error_has_the_status_of_its_type() {
     assert!(error.passing().is_some());
 }
 
-/// PL18.
+/// PL18: a message without text and calls is an empty response.
 #[test]
 fn nothing_said_is_an_empty_response() {
     let body = json!({ "content": [], "stop_reason": "end_turn" });
@@ -247,7 +247,7 @@ fn nothing_said_is_an_empty_response() {
     assert!(matches!(Anthropic.decode(&ask(&[], &[]), json!({})), Err(Failure::Malformed(_))));
 }
 
-/// A conversation of another vendor continues here.
+/// A turn of another vendor becomes blocks with valid ids and names.
 #[test]
 fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call =

@@ -137,7 +137,7 @@ fn an_error_means_the_same_however_it_comes() {
     }
 }
 
-/// Without a code, the text decides.
+/// Without a code, the text determines the class of an error.
 #[test]
 fn errors_without_a_code_are_told_by_their_words() {
     for (error, expected) in [

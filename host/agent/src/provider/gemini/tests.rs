@@ -23,7 +23,7 @@ fn sent(messages: &[Message]) -> Value {
     Gemini.request(&ask(messages, &[]), &Terms::default())["contents"].clone()
 }
 
-/// PL01.
+/// PL01: a turn has the text, the model and the tokens of the response, and no thoughts in its text.
 #[test]
 fn text_model_and_tokens_are_read_and_thoughts_are_not_said() {
     let turn = decode(&json!({
@@ -38,7 +38,7 @@ fn text_model_and_tokens_are_read_and_thoughts_are_not_said() {
     assert_eq!(turn.usage, Usage { input: 7, output: 7, cached: 3, ..Usage::default() });
 }
 
-/// PL04.
+/// PL04: without tools and system prompt, a request has no such keys.
 #[test]
 fn nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
@@ -127,7 +127,7 @@ fn a_turn_of_another_vendor_is_written_anew() {
     assert_eq!(sent[2]["parts"][0]["functionResponse"].get("id"), None);
 }
 
-/// PL16: schemas in the vendor's subset, or as JSON Schema.
+/// PL16: a schema is sent in the vendor's subset, or as JSON Schema if the subset cannot express it.
 #[test]
 fn schemas_are_shaped() {
     let declared = |parameters: Value| {
@@ -150,7 +150,7 @@ fn schemas_are_shaped() {
     assert_eq!(declared(json!({ "type": "object" })), json!({ "name": "t", "description": "d" }));
 }
 
-/// PL16: a candidate without parts, and a response without candidates.
+/// PL16: a candidate without parts is a turn, and a blocked prompt is a final error.
 #[test]
 fn content_without_parts_is_read() {
     for content in [json!({ "role": "model" }), json!({}), Value::Null] {
@@ -189,7 +189,7 @@ fn a_botched_turn_with_text_is_no_success() {
     assert_eq!(ends(call, "UNEXPECTED_TOOL_CALL").unwrap().reply.calls.len(), 1);
 }
 
-/// PL10.
+/// PL10: the last call of a cut turn is not run.
 #[test]
 fn the_last_call_of_a_cut_turn_has_a_problem() {
     let call = json!({ "functionCall": { "name": "t", "args": {} } });
@@ -198,7 +198,7 @@ fn the_last_call_of_a_cut_turn_has_a_problem() {
     assert!(calls[1].problem.as_deref().unwrap().contains("output limit"));
 }
 
-/// PL12.
+/// PL12: an error in a successful response is an error.
 #[test]
 fn an_error_in_a_success_is_an_error() {
     let body = json!({ "error": { "code": 503, "message": "overloaded", "status": "UNAVAILABLE" } });
@@ -206,7 +206,7 @@ fn an_error_in_a_success_is_an_error() {
     assert!(matches!(&failure, Failure::Reported { code: Some(503), .. }), "{failure}");
 }
 
-/// PL18.
+/// PL18: a response without candidates, or without text and calls, is an empty response.
 #[test]
 fn nothing_said_is_an_empty_response() {
     assert_eq!(decode(&json!({})).unwrap_err().to_string(), "empty response: no candidates");

@@ -104,7 +104,8 @@ fn names_are_replaced_and_mapped_back() {
     assert_eq!(mended.restore(sent), meant);
 }
 
-/// G03: schemas that OpenAI rejects with 400, and keywords of older drafts.
+/// G03: schemas that OpenAI rejects with 400, and keywords of older drafts, are corrected, and each change is
+/// reported.
 #[test]
 fn what_a_vendor_refuses_is_mended_and_told() {
     let rows = [
@@ -151,7 +152,7 @@ fn what_a_vendor_refuses_is_mended_and_told() {
     }
 }
 
-/// G03: References stay, are expanded, or are cut if endless.
+/// G03: references stay, are expanded, or are cut if endless.
 #[test]
 fn references_lead_somewhere() {
     let node = json!({ "type": "object", "properties": { "next": { "$ref": "#/$defs/node" } } });

@@ -12,7 +12,7 @@ fn turn(message: &Value, reason: &str) -> Turn {
     Ollama.decode(&ask(&[], &[]), body).unwrap()
 }
 
-/// PL01.
+/// PL01: a turn has the text, the model and the tokens of the message.
 #[test]
 fn text_model_and_tokens_are_read() {
     let body = json!({
@@ -39,7 +39,7 @@ fn streaming_is_switched_off_in_words_and_nothing_else_is_sent() {
     assert_eq!(body["stream"], true);
 }
 
-/// PL17: no ids; arguments as an object or text; each answer names its tool.
+/// PL17: calls need no ids; arguments are an object or text; each answer names its tool.
 #[test]
 fn calls_need_no_id_and_answers_name_the_tool() {
     let call = |arguments: Value| json!({ "function": { "name": "t", "arguments": arguments } });
@@ -77,7 +77,7 @@ fn pictures_are_in_images() {
     assert_eq!(sent[3], json!({ "role": "tool", "tool_name": "t", "content": "done", "images": ["AP8="] }));
 }
 
-/// PL17: the keywords that the server reads.
+/// PL17: a schema has only the keywords that the server reads, and one type per property.
 #[test]
 fn schemas_have_one_type() {
     let parameters =
@@ -88,7 +88,7 @@ fn schemas_have_one_type() {
     assert_eq!(text, json!({ "type": "object", "properties": { "n": { "type": "integer" } } }));
 }
 
-/// PL12, PL18.
+/// PL12, PL18: an empty message is an empty response, and an error in a successful response is an error.
 #[test]
 fn nothing_said_and_errors_in_successes_are_errors() {
     let decode = |body: Value| Ollama.decode(&ask(&[], &[]), body).unwrap_err().to_string();
@@ -98,7 +98,7 @@ fn nothing_said_and_errors_in_successes_are_errors() {
     assert_eq!(decode(json!({ "error": "out of memory" })), "reported an error: out of memory");
 }
 
-/// PL17: a stream of lines.
+/// PL17: the lines of a stream become one turn.
 #[test]
 fn a_streamed_chat_is_put_together() {
     let line = |message: Value| json!({ "model": "exact", "message": message, "done": false });
@@ -124,7 +124,7 @@ fn a_streamed_chat_is_put_together() {
     assert!(matches!(Ollama.fold().take(json!(1), &mut Vec::new()), Err(Failure::Malformed(_))));
 }
 
-/// A conversation of another vendor continues here.
+/// A turn of another vendor becomes a message without its ids.
 #[test]
 fn a_turn_of_another_vendor_is_written_anew() {
     let tool_call = ToolCall { id: "toolu_1".into(), tool: "t".into(), arguments: json!({ "a": 1 }) };

@@ -29,7 +29,7 @@ fn understood(arguments: &Value) -> Result<Value, String> {
     requested.problem.map_or(Ok(requested.call.arguments), Err)
 }
 
-/// PL01.
+/// PL01: a turn has the text, the model and the tokens of the response.
 #[test]
 fn text_model_and_tokens_are_read() {
     let turn = decode(&json!({
@@ -45,7 +45,7 @@ fn text_model_and_tokens_are_read() {
     assert_eq!(turn.usage, Usage { input: 7, output: 2, cached: 3, ..Usage::default() });
 }
 
-/// PL04.
+/// PL04: without tools and system prompt, a request has no such keys.
 #[test]
 fn nothing_is_sent_for_no_tools_and_no_system() {
     let messages = [Message::User("hi".into())];
@@ -56,7 +56,7 @@ fn nothing_is_sent_for_no_tools_and_no_system() {
     assert_eq!(Value::from(body), json!({ "model": "m", "messages": [{ "role": "user", "content": "hi" }] }));
 }
 
-/// PL04.
+/// PL04: tools are sent in the published format.
 #[test]
 fn tools_have_the_published_shape() {
     let def = ToolDef {
@@ -73,7 +73,7 @@ fn tools_have_the_published_shape() {
     assert_eq!(body["messages"], json!([{ "role": "system", "content": "be brief" }]));
 }
 
-/// PL07.
+/// PL07: a response that is not JSON is an error that quotes its start.
 #[test]
 fn what_is_not_json_fails_to_parse() {
     let error = crate::provider::body::parse(b"<html>\n oops").unwrap_err();
@@ -83,7 +83,7 @@ fn what_is_not_json_fails_to_parse() {
     assert!(matches!(decode(&json!({ "choices": [{}] })), Err(Failure::Malformed(_))));
 }
 
-/// PL10.
+/// PL10: arguments are accepted as JSON text, as an object, as null and as doubly encoded text.
 #[test]
 fn arguments_are_understood_in_every_form_that_is_sent() {
     for empty in [json!(""), json!(" \n"), json!("null"), json!("{}"), json!({}), Value::Null, json!("\"\"")]
@@ -95,7 +95,7 @@ fn arguments_are_understood_in_every_form_that_is_sent() {
     }
 }
 
-/// PL10.
+/// PL10: invalid arguments are a problem of the call, and are not sent back.
 #[test]
 fn bad_arguments_are_a_problem_and_are_not_echoed() {
     for bad in [json!("{\"a\":"), json!("[1]"), json!("7"), json!(7), json!("\"\\\"{}\\\"\"")] {
@@ -109,7 +109,7 @@ fn bad_arguments_are_a_problem_and_are_not_echoed() {
     assert!(huge.len() < 1000, "{}", huge.len());
 }
 
-/// PL10.
+/// PL10: missing and repeated ids are replaced by unique ones.
 #[test]
 fn missing_and_repeated_ids_are_made_up_and_unique() {
     let nameless = json!({ "function": { "name": "t" } });
@@ -123,7 +123,7 @@ fn missing_and_repeated_ids_are_made_up_and_unique() {
     }
 }
 
-/// PL10.
+/// PL10: new ids continue the numbers of the conversation.
 #[test]
 fn made_up_ids_go_on_where_the_conversation_left_off() {
     let message = json!({ "tool_calls": [{ "function": { "name": "t", "arguments": "" } }] });
@@ -134,7 +134,7 @@ fn made_up_ids_go_on_where_the_conversation_left_off() {
     assert_eq!(second.reply.calls[0].call.id, "haft00001");
 }
 
-/// PL11.
+/// PL11: unknown keys are sent back, and nulls are not.
 #[test]
 fn unknown_keys_go_back_and_nulls_do_not() {
     let mut entry = call("c", "t", &json!("{\"a\": 1}"));
@@ -152,7 +152,7 @@ fn unknown_keys_go_back_and_nulls_do_not() {
     assert_eq!(raw, expected);
 }
 
-/// PL11.
+/// PL11: content may be null, missing or an array.
 #[test]
 fn content_may_be_null_missing_or_an_array() {
     let parts = json!([{ "type": "text", "text": "one " }, { "type": "thinking", "thinking": [] }, "two"]);
@@ -167,7 +167,7 @@ fn content_may_be_null_missing_or_an_array() {
     }
 }
 
-/// PL11.
+/// PL11: an invalid tool name is sent back in a valid form.
 #[test]
 fn invented_names_are_echoed_in_a_form_that_is_taken_back() {
     for (name, echoed) in [("functions.read", "functions_read"), ("", "unnamed"), ("lés", "l_s")] {
@@ -177,7 +177,7 @@ fn invented_names_are_echoed_in_a_form_that_is_taken_back() {
     }
 }
 
-/// PL12.
+/// PL12: an error in a successful response is an error with its code.
 #[test]
 fn an_error_in_a_success_is_an_error() {
     let cases = [
@@ -197,7 +197,7 @@ fn an_error_in_a_success_is_an_error() {
     assert!(decode(&json!({ "error": null, "choices": [{ "message": { "content": "fine" }, "finish_reason": "stop" }] })).is_ok());
 }
 
-/// PL18.
+/// PL18: a response without text and calls is an empty response.
 #[test]
 fn nothing_said_is_an_empty_response() {
     for body in [

@@ -425,7 +425,7 @@ fn there_are_sixty_forms() {
     assert!(FORMS.len() + transports(&FORMATS[0]).len() >= 60);
 }
 
-/// A body that ends early is not an answer, and neither is one that needs too much memory.
+/// A body that ends early is an error, and so is one that needs too much memory.
 #[test]
 fn half_an_answer_is_none() {
     let frames = |format: &Format| (format.write)(&[text(is("hello"))]);

@@ -120,7 +120,7 @@ fn an_error_body_is_explained_by_its_message() {
     assert_eq!(told(b""), "(no body)");
 }
 
-/// The usage of a response without a turn, and of an incomplete one, in the members of each vendor.
+/// The usage of unusable and incomplete responses is known, in the members of each vendor.
 #[test]
 fn what_an_answer_cost_that_cannot_be_used_is_known() {
     use super::super::{anthropic, gemini, ollama, openai, openrouter, responses};

@@ -29,7 +29,7 @@ fn thought() -> Value {
     json!({ "id": "rs", "type": "reasoning", "summary": [], "encrypted_content": "x" })
 }
 
-/// G01: function tools in the format of OpenAI's current models.
+/// G01: a request has the published format of OpenAI's current models.
 #[test]
 fn a_request_has_the_published_shape() {
     let def = ToolDef {
@@ -77,7 +77,7 @@ fn a_turn_goes_back_as_it_came() {
     assert_eq!(body["input"], Value::from(expected));
 }
 
-/// G09: pictures and documents in prompts and in answers.
+/// G09: pictures and documents are sent in prompts and in answers.
 #[test]
 fn files_are_parts_of_what_is_said_and_answered() {
     let output = json!([call("c1", &json!("{}"))]);

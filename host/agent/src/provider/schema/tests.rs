@@ -26,7 +26,7 @@ fn translated(subset: &Subset, argument: impl Into<Value>) -> Result<Value, Unsa
     subset.translate(&schema).map(|root| root["properties"]["a"].clone())
 }
 
-/// PL16.
+/// PL16: a null among the types becomes `nullable`.
 #[test]
 fn null_among_the_types_becomes_nullable() {
     let optional = json!({ "type": ["integer", "null"], "format": "uint32", "minimum": 0 });
@@ -47,7 +47,7 @@ fn null_among_the_types_becomes_nullable() {
     );
 }
 
-/// PL16.
+/// PL16: unknown keywords, unknown formats and required names without a property are omitted.
 #[test]
 fn what_the_vendor_does_not_know_is_left_out() {
     let schema = json!({
@@ -62,7 +62,7 @@ fn what_the_vendor_does_not_know_is_left_out() {
     assert_eq!(STRICT.translate(&schema).map(Value::from), Ok(expected));
 }
 
-/// PL16.
+/// PL16: references are expanded; endless and broken references cannot be expressed.
 #[test]
 fn references_are_followed_and_endless_ones_are_unsayable() {
     let schema = json!({
@@ -81,7 +81,7 @@ fn references_are_followed_and_endless_ones_are_unsayable() {
     }
 }
 
-/// PL16.
+/// PL16: only texts are enumerated; other values are listed in the description.
 #[test]
 fn only_texts_are_enumerated() {
     let texts = json!({ "enum": ["a", null] });
@@ -92,7 +92,7 @@ fn only_texts_are_enumerated() {
     assert_eq!(translated(&STRICT, json!({ "const": "x" })), Ok(json!({ "enum": ["x"], "type": "string" })));
 }
 
-/// PL16.
+/// PL16: objects without properties and lists without items cannot be expressed in a strict subset.
 #[test]
 fn free_objects_and_lists_of_anything_are_unsayable() {
     for free in [json!({ "type": "object" }), json!({ "type": "array" }), json!({}), json!(true)] {
@@ -119,7 +119,7 @@ fn all_of_is_one_schema() {
     );
 }
 
-/// Root schemas that OpenAI and Anthropic reject.
+/// Root schemas become plain objects, because OpenAI and Anthropic reject others.
 #[test]
 fn the_root_is_a_plain_object() {
     assert_eq!(plain_object(&json!({ "type": "object" })), json!({ "type": "object", "properties": {} }));

@@ -13,7 +13,7 @@ fn redactor(secrets: &[&str]) -> Redactor {
 
 const KEY: &str = "sk-ant-api03-QmFzZTY0IGlzIG5vdCBlbmNyeXB0aW9u";
 
-/// CL04.
+/// CL04: a secret is redacted in any text.
 #[test]
 fn a_secret_is_left_out_of_any_text() {
     let redactor = redactor(&[KEY, "hunter2-hunter2"]);

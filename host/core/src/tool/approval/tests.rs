@@ -147,7 +147,7 @@ fn rules_that_agents_have_are_seen_and_taken_back() {
     assert!(!all.withdraw("bash") && agents.iter().all(|agent| agent.allowed().is_empty()));
 }
 
-/// U3: lines of a file are for a user of this machine; a remote client gets only its own text.
+/// U3: only a user of this machine sees lines of a file; a remote client gets its own text alone.
 #[test]
 fn a_client_elsewhere_is_sent_no_line_of_a_file() {
     let arguments = json!({"file_path": "a", "content": "new\n"});

@@ -51,7 +51,7 @@ fn cost(toolbox: &Toolbox) -> usize {
     tokens(toolbox.defs().into_iter().map(bytes).sum())
 }
 
-/// PR15: the first tools that fit, and two that reach the others; never more than the budget.
+/// PR15: an agent gets the first tools that fit the budget, and two tools that reach the others.
 #[test]
 fn what_is_told_of_fits_the_budget() {
     let all = many();
@@ -82,7 +82,7 @@ fn no_more_tools_than_a_vendor_takes() {
     assert_eq!(names(&all.at_most(0)), ["find_tools", "program"]);
 }
 
-/// PR15: a budget too small for anything still leaves the two tools that reach everything.
+/// PR15: a budget too small for any tool still leaves the two tools that reach all tools.
 #[test]
 fn the_smallest_budget_leaves_a_way_to_every_tool() {
     assert_eq!(names(&many().within(1)), ["find_tools", "program"]);

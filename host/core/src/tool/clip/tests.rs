@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The specification of the module, in the slowest and plainest way.
+/// The specification of the module, in a slow and simple form.
 fn plain(text: &str, limit: usize, keep: Keep) -> Option<String> {
     let chars: Vec<char> = text.chars().collect();
     let total = chars.len();
@@ -125,7 +125,7 @@ proptest! {
         prop_assert_eq!(live, whole);
     }
 
-    /// TE24: never a panic, never over the limit, and exactly the result of the plain way.
+    /// TE24: rendering does not panic, keeps to the limit, and equals the simple form.
     #[test]
     fn rendering_is_that_of_the_plain_way(
         bytes in any_bytes(), size in 1_usize..99, made in 0_usize..320, asked in 0_usize..320, keep in any_keep(),

@@ -228,7 +228,7 @@ mod tests {
         assert!(is_path_allowed("a/*", "a/b", Places::default()));
     }
 
-    /// A folder with a star in its name is that folder.
+    /// A star in the name of a rule's base folder is a literal character.
     #[test]
     fn a_rule_starts_at_its_own_base() {
         let (base, workspace) = (Some(Path::new("/a*")), Some(Path::new("/w")));

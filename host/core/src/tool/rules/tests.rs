@@ -63,7 +63,7 @@ fn rules(written: &[(Effect, &str)], otherwise: Option<Effect>) -> Rules {
     Rules { rules: written.iter().map(rule).collect(), otherwise, home: None }
 }
 
-/// `bash`, which `shell_confirm` has asked, and two others.
+/// A toolbox with `bash`, for which `shell_confirm` asks, and two other tools.
 fn toolbox(rules: &Rules) -> Toolbox {
     let mut toolbox = Toolbox::default();
     let (grant, limits) = (Grant::none(), Limits::default());
@@ -160,7 +160,7 @@ async fn a_rule_is_kept_by_every_name_and_in_every_selection() {
     }
 }
 
-/// A tool that no rule may ask about is as fast as without rules.
+/// Rules do not slow down a tool that none of them can ask about.
 #[test]
 fn only_what_may_ask_is_slow() {
     let is_fast = |written: &[(Effect, &str)], otherwise, name: &str| {
@@ -174,7 +174,7 @@ fn only_what_may_ask_is_slow() {
     assert!(!is_fast(&[(Effect::Allow, "*")], None, "bash"), "`shell_confirm` asks");
 }
 
-/// A typed call is approved; a denied call does not run.
+/// A typed call needs no approval by a rule; a denied call does not run.
 #[tokio::test]
 async fn a_person_who_types_the_call_is_not_asked_by_a_rule() {
     let written = [(Effect::Ask, "read"), (Effect::Deny, "git__log"), (Effect::Allow, "bash(ls)")];

@@ -105,7 +105,7 @@ fn one_wrong_keyword_takes_nothing_else_away() {
     }
 }
 
-/// (B13, B33) The complete schema, if it is invalid.
+/// (B13, B33) Arguments are an object, also if the schema as a whole is invalid.
 #[test]
 fn arguments_are_an_object_whatever_the_schema_says() {
     for schema in [

@@ -18,7 +18,7 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("a  \n", "a  \n"),
         ("\ta\tb\n", "\ta\tb\n"),
         ("a\r\nb\r\n", "a\nb\n"),
-        // Bars.
+        // Progress bars.
         ("\r[1/3]\r[2/3]\r[3/3]\ndone\n", "[3/3]\ndone\n"),
         ("100%\r 20%\n", " 20%\n"),
         ("abc\rx\n", "xbc\n"),
@@ -39,7 +39,7 @@ fn output_is_what_a_terminal_shows_of_it() {
         ("old\n\x1b[H\x1b[2Jnew\n", "old\nnew\n"),
         ("old\n\x1b[H\x1b[Jnew\n", "old\nnew\n"),
         ("one\nx\x1bMy\n", "oye\nx"),
-        // None of these sequences is shown.
+        // Escape sequences are not shown.
         ("\x1b[32mgreen\x1b[0m \x1b[1;38;5;9mred\x1b[m\n", "green red\n"),
         ("\x1b[38:2::1:2:3mx\x1b[0m\n", "x\n"),
         ("\x1b]0;title\x07a\n", "a\n"),

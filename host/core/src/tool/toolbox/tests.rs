@@ -68,7 +68,7 @@ fn order_is_kept_and_names_are_unique() {
     assert_eq!(error.to_string(), "two tools have the name `a`: one from the test, one from elsewhere");
 }
 
-/// RG01, TE03: found by name, by alias, without regard to case.
+/// RG01, TE03: a tool is found by its name or alias, without regard to case.
 #[tokio::test]
 async fn names_are_found_without_regard_to_case() {
     let mut toolbox = toolbox(&["bash", "program__gh__pr"]);
@@ -157,7 +157,7 @@ async fn a_call_ends_at_its_deadline() {
     );
 }
 
-/// Panics while it prepares.
+/// A tool that panics during its preparation.
 struct Unready(Arc<dyn Tool>);
 
 #[async_trait::async_trait]

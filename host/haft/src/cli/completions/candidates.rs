@@ -224,7 +224,7 @@ fn name(pair: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    /// U10.
+    /// U10: the program, the tool and the given arguments are read from the line.
     #[test]
     fn the_line_names_its_program_and_tool() {
         let line = |text: &str| Line::of(&completions::words_of(text).unwrap());

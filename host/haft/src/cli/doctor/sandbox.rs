@@ -303,7 +303,7 @@ fn ways_to_namespaces(read: impl Fn(&str) -> Option<String>, container: Option<&
 mod tests {
     use super::*;
 
-    /// SB08.
+    /// SB08: the advice names the setting that prevents namespaces.
     #[test]
     fn what_keeps_namespaces_away_is_named() {
         let none = |_: &str| None;
@@ -315,7 +315,7 @@ mod tests {
         assert!(ways_to_namespaces(ubuntu, None)[0].contains("AppArmor"));
     }
 
-    /// SB08.
+    /// SB08: each finding that was not blocked has a line.
     #[test]
     fn what_got_out_is_never_left_out() {
         let finding = |outcome| Finding { attempt: "a", promise: "p", outcome };

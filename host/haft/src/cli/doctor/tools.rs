@@ -186,7 +186,7 @@ impl Tool {
 mod tests {
     use super::*;
 
-    /// CL03.
+    /// CL03: the output of a program contains no control characters and is bounded.
     #[test]
     fn what_a_program_says_cannot_steer_the_terminal() {
         assert_eq!(line("\n  tool 1.2\u{1b}[2J\r\nmore\n").as_deref(), Some("tool 1.2[2J"));

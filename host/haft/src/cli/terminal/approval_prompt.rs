@@ -241,7 +241,7 @@ mod tests {
     const NOTHING: Offered = Offered { always: false, write: false };
     const ALL: Offered = Offered { always: true, write: true };
 
-    /// RS06.
+    /// RS06: only the listed words are a yes; every other line is a no.
     #[test]
     fn only_a_yes_is_one() {
         for yes in ["y\n", "Y\n", " yes \r\n"] {
@@ -256,7 +256,7 @@ mod tests {
         }
     }
 
-    /// RS06.
+    /// RS06: a script is shown line by line, and a command is never cut.
     #[test]
     fn a_script_is_shown_line_by_line() {
         let question = Question {
@@ -287,7 +287,7 @@ mod tests {
         assert!(!is_folded && text.lines().count() == 1000, "{text}");
     }
 
-    /// U3.
+    /// U3: an edit is shown as its diff.
     #[test]
     fn an_edit_is_shown_as_the_lines_that_differ() {
         let arguments = serde_json::json!({ "file_path": "a", "old_string": "one", "new_string": "two" });

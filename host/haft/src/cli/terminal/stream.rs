@@ -339,7 +339,7 @@ mod tests {
     use super::*;
     use crate::cli::terminal::style::{Column, HEAD};
 
-    /// S13.
+    /// S13: control and invisible characters are shown as escapes.
     #[test]
     fn what_is_not_to_be_sent_is_shown() {
         let sent = |text: &str| laid_out(text, Lines::Whole, true);
@@ -354,7 +354,7 @@ mod tests {
         assert_eq!(json("{\"a\": \"\u{9b}\u{e0041}é\"}"), "{\"a\": \"\\u009b\\udb40\\udc41é\"}");
     }
 
-    /// C13.
+    /// C13: lines are broken between words.
     #[test]
     fn lines_are_broken_between_words() {
         let page = |text: &str| laid_out(text, Lines::SetIn(20), false);

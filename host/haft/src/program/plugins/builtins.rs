@@ -160,7 +160,8 @@ mod tests {
         built.join(builtin.name).with_extension("json")
     }
 
-    /// Starts rely on the records. `plugins/build` runs this with `HAFT_RECORD` to write them.
+    /// The records equal the components' lists, because starts rely on them. `plugins/build` runs this with
+    /// `HAFT_RECORD` to write them.
     #[tokio::test]
     async fn the_records_are_what_the_components_list() {
         let engine = Engine::new(&EngineOptions::default());

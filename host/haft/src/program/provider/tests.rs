@@ -23,7 +23,7 @@ fn pair(model: &str, fast: &str) -> (String, String) {
     (model.into(), fast.into())
 }
 
-/// MR02.
+/// MR02: with one configured model the fast and the complex model are equal, with two they differ.
 #[test]
 fn fast_and_complex_are_equal_with_one_model_and_distinct_when_configured() {
     let section = |keys: &str| format!("[provider]\nname = \"openai\"\n{keys}");
@@ -39,7 +39,7 @@ fn fast_and_complex_are_equal_with_one_model_and_distinct_when_configured() {
     assert!(chosen("", None, "ollama").unwrap_err().starts_with("no model is configured: "));
 }
 
-/// MR03: who names a model gets that one; `fast` and `complex` are words of their own.
+/// MR03: a named model is used; `fast` and `complex` select the configured ones.
 #[test]
 fn a_named_model_takes_the_place_of_the_configured_one() {
     let toml = "[provider]\nname = \"openai\"\nmodel = \"m\"\nmodel_fast = \"f\"";

@@ -171,7 +171,7 @@ mod tests {
         ::http::Response::builder().status(status).body(body.to_string().into_bytes()).unwrap()
     }
 
-    /// No authorization server makes the redactor take words out of texts.
+    /// An invalid token of an authorization server is not added to the redactor.
     #[test]
     fn what_is_no_token_is_not_learned() {
         let (exchange, redactor) = exchange();

@@ -145,7 +145,7 @@ mod tests {
         Reach::of(&server).judge(&url).await.map_err(|why| why.to_string())
     }
 
-    /// URLs of a server on the internet have to be on the internet.
+    /// The addresses that an MCP server leads to must be of its own kind: public, private or loopback.
     #[tokio::test]
     async fn a_server_leads_to_no_address_that_is_not_of_its_own_kind() {
         const PUBLIC: &str = "https://8.8.8.8/mcp";
@@ -175,7 +175,7 @@ mod tests {
         }
     }
 
-    /// The owner of the server's name opens neither this machine nor a network without the server.
+    /// A name opens the private network only if all its addresses are private.
     #[test]
     fn a_name_opens_the_kind_of_all_of_its_addresses() {
         let opened = |addresses: &[&str]| {

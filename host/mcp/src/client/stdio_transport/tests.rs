@@ -64,7 +64,7 @@ async fn a_flood_leaves_others_a_turn() {
     const MESSAGES: usize = 8 * YIELD_AFTER;
     let (mut lines, _input, mut output) = lines();
     let message = "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n";
-    // Less than a pipe holds, so that nothing of it has to be waited for.
+    // Less than a pipe holds, so that the write does not block.
     output.write_all(message.repeat(MESSAGES).as_bytes()).await.unwrap();
     let turns = Arc::new(AtomicUsize::new(0));
     let counted = turns.clone();
@@ -101,7 +101,7 @@ async fn late_answers_are_passed_over() {
     assert_eq!(next(&mut lines).await, None);
 }
 
-/// MC12: of a line without end nothing is kept, and the request that it answers fails.
+/// MC12: a line without end is not stored, and the request that it answers fails.
 #[tokio::test]
 async fn a_line_too_long_fails_its_request_and_no_other() {
     let (mut lines, _input, mut output) = lines();
@@ -158,8 +158,7 @@ fn results_that_no_type_fits_are_kept_whole() {
     assert_eq!(serde_json::to_value(&response.result).unwrap(), list["result"]);
 }
 
-/// MC01: a slow server answers the first attempt to begin after the second attempt was sent: the answer does
-/// not count for the second attempt.
+/// MC01: an answer to the first attempt that arrives after the second attempt was sent does not count for the second.
 #[tokio::test]
 async fn what_was_asked_before_initialize_is_not_waited_for() {
     let (mut lines, _input, mut output) = lines();

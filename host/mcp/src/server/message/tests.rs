@@ -2,7 +2,7 @@ use hyper::header::HeaderValue;
 
 use super::*;
 
-/// S11: JSON-RPC 2.0, section 5.1.
+/// S11: each invalid message has the error code of JSON-RPC 2.0, section 5.1.
 #[test]
 fn what_is_wrong_is_told_by_its_code() {
     for (body, id, code) in [
@@ -73,7 +73,7 @@ fn converted(result: ToolResult, has_schema: bool) -> Value {
     answer
 }
 
-/// MC03, from the other side: every kind of content arrives as its own kind.
+/// MC03, for a client: each kind of content arrives as its own kind, at its place in the text.
 #[test]
 fn attachments_stand_where_the_text_mentions_them() {
     let attachments = vec![attachment("image/png", b"ab"), attachment("audio/wav", b"c")];
@@ -90,7 +90,7 @@ fn attachments_stand_where_the_text_mentions_them() {
     );
 }
 
-/// MC03.
+/// MC03: files are embedded resources.
 #[test]
 fn files_are_resources() {
     let attachments = vec![attachment("text/csv", b"a,b"), attachment("application/pdf", b"%PDF")];
@@ -115,7 +115,7 @@ fn data_is_told_as_text_too_where_there_is_no_other() {
     assert_eq!(answer["isError"], json!(false));
 }
 
-/// Clients throw an answer away that lacks the data they were promised.
+/// An answer without the promised data is an error, because clients reject such an answer.
 #[test]
 fn data_that_was_promised_and_is_missing_is_an_error_that_can_be_read() {
     let answer = converted(ToolResult::success("text"), true);

@@ -131,7 +131,7 @@ async fn batches_and_careless_ends_are_read() {
     assert_eq!(ids(&answers(input).await), ["1", "2", "3"]);
 }
 
-/// Clients that send probing requests first, and cancel them, before they open a session.
+/// Probing requests that are cancelled before the session is opened are ignored.
 #[tokio::test]
 async fn what_means_nothing_yet_is_passed_over() {
     let meta = json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}});
@@ -186,7 +186,7 @@ fn numbers(written: &[u8]) -> Vec<i64> {
     lines.map(|line| line.unwrap()["id"].as_i64().unwrap()).collect()
 }
 
-/// Answers are held back while as many calls are ahead, go before everything else, and never block.
+/// Answers are held back while as many calls are pending, precede all other output, and never block.
 #[tokio::test]
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();

@@ -8,7 +8,7 @@ use super::*;
 use crate::PackageSource;
 use haft_core::grant::Grant;
 
-/// A manifest with these parts, and others as they usually are.
+/// A manifest with these parts, and with defaults for the others.
 fn manifest(parts: &Value) -> Value {
     let mut all = json!({
         "manifest_version": "0.3", "name": "My Server", "version": "1.0.0", "description": "d",
@@ -132,7 +132,7 @@ async fn a_value_is_not_looked_into() {
     assert_eq!(program["mcp_servers"][0]["command"][4].as_str(), Some("${user_config.api_key}"));
 }
 
-/// A setting that is not called sensitive and is the value of a credential's variable is.
+/// A setting that is the value of a credential's variable is sensitive, whatever the author declares.
 #[tokio::test]
 async fn a_credential_is_sensitive_whatever_its_author_says() {
     let config = json!({ "api_key": { "type": "string", "required": true } });

@@ -69,7 +69,7 @@ fn a_real_component_is_seen_through() {
     assert!(sections.code > 100_000 && sections.data > 1000 && sections.modules > 1, "{sections:?}");
 }
 
-/// PR08.
+/// PR08: a section that is too large or malformed is omitted, and the problem is reported.
 #[test]
 fn what_is_too_large_or_malformed_is_left_out_and_told() {
     let sections = read(&component(&[
@@ -96,7 +96,7 @@ fn what_is_too_large_or_malformed_is_left_out_and_told() {
     );
 }
 
-/// PR08.
+/// PR08: the number of sections is limited; sections beyond the other limits are omitted.
 #[test]
 fn a_file_of_nothing_but_sections_is_refused() {
     let nothing = custom("", b"").repeat(MAX_SECTIONS);

@@ -108,7 +108,7 @@ mod tests {
         encode(value).iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The examples of RFC 8949, appendix A, and the order of section 4.2.1.
+    /// Numbers and keys have the form of RFC 8949, appendix A, and the order of section 4.2.1.
     #[test]
     fn numbers_and_keys_have_their_shortest_form_and_fixed_order() {
         for (value, expected) in [
@@ -136,7 +136,7 @@ mod tests {
         let value = Cbor::Map(vec![
             (Cbor::Integer(1.into()), Cbor::Bytes(vec![0, 255])),
             (Cbor::Text("tagged".into()), Cbor::Tag(1, Box::new(Cbor::Float(f64::NAN)))),
-            // C10: as typed functions write it.
+            // C10: the form that typed functions write.
             (Cbor::Text("most".into()), Cbor::Float(f64::INFINITY)),
         ]);
         assert_eq!(json(&value), json!({ "1": "AP8=", "tagged": "NaN", "most": "Infinity" }));

@@ -94,7 +94,7 @@ fn writable(directory: &Path) -> Writable {
 /// A change, and its result.
 type Change = (&'static str, io::Result<()>);
 
-/// Everything that changes files, done in `directory`, each deed without the others' help.
+/// All kinds of changes to files in `directory`, each independent of the others.
 fn all_changes(directory: &Path) -> Vec<Change> {
     let at = |name: &str| directory.join(name);
     let (file, new) = (at("file"), at("new"));
@@ -121,8 +121,8 @@ fn read_tree(directory: &Path) -> BTreeMap<String, String> {
     entries.map(|entry| (entry.file_name().into_string().unwrap(), seen(entry.path()))).collect()
 }
 
-/// WA02: as if a guest had `/` to write by mistake: its thread writes where it was granted and not a
-/// byte elsewhere, and reads everything.
+/// WA02: if a guest could write to `/` by mistake, its thread still writes in the granted directory alone, and reads
+/// everything.
 #[test]
 fn a_thread_writes_beneath_its_directories_and_nowhere_else() {
     let Some(fixture) = Fixture::with_landlock() else { return };
@@ -195,7 +195,7 @@ fn without_a_limit_only_device_nodes_are_refused() {
     }
 }
 
-/// WA02: neither the processes outside nor their sockets without a file are in reach of a guest's thread.
+/// WA02: a guest's thread reaches neither outside processes nor their abstract sockets.
 #[test]
 fn signals_and_abstract_sockets_stay_inside() {
     let Some(fixture) = Fixture::where_kernel_has(|state| *state == LandlockState::Full) else { return };

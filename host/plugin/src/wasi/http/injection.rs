@@ -174,7 +174,7 @@ mod tests {
         }
     }
 
-    /// CL04: not even when printed.
+    /// CL04: an injection does not print its secret.
     #[test]
     fn an_injection_does_not_show_its_secret() {
         let injection = injection("api.test", "X-Key", "hunter2hunter2").unwrap();

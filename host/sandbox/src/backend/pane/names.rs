@@ -123,7 +123,7 @@ fn digest(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// BE06.
+    /// BE06: a session's name has no special meaning for tmux.
     #[test]
     fn a_session_s_name_means_nothing_to_tmux() {
         for name in ["haft", "work-2", "a_b"] {

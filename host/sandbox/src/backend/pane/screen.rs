@@ -244,7 +244,7 @@ mod tests {
         assert_eq!(argument("a;b"), "'a;b'");
     }
 
-    /// TM06.
+    /// TM06: keys are recognised by tmux's names.
     #[test]
     fn keys_are_known_by_their_names() {
         for name in ["C-c", "C-z", "Enter", "Up", "F5", "M-x", "C-M-Left", "a", ";", "-", "ü", "^C", "S-Tab"]

@@ -12,7 +12,7 @@ fn egress(hosts: &[&str]) -> Egress {
     }
 }
 
-/// The names of another world.
+/// A fake resolver.
 fn fake(name: &str) -> io::Result<Vec<IpAddr>> {
     let addresses: &[&str] = match name {
         "api.test" => &["93.184.215.14", "93.184.215.15"],
@@ -69,7 +69,7 @@ async fn a_connection_needs_a_name_that_was_answered_with_its_address() {
     }
 }
 
-/// A name that its owner leads to this machine, its neighbours or a cloud's metadata.
+/// A public name that resolves to this machine, its networks or a cloud's metadata is refused.
 #[tokio::test]
 async fn a_name_leads_to_no_closed_address() {
     let egress = egress(&["private.test"]);
@@ -79,7 +79,7 @@ async fn a_name_leads_to_no_closed_address() {
     }
 }
 
-/// A name that only a proxy can resolve leads to it alone, on its ports.
+/// An address that stands for a name which only a proxy can resolve is valid for this name alone, on its ports.
 #[test]
 fn an_address_stands_for_a_name_that_cannot_be_resolved() {
     let egress = egress(&["closed.test", "other.test:22"]);
@@ -92,7 +92,7 @@ fn an_address_stands_for_a_name_that_cannot_be_resolved() {
     assert!(judged("198.18.0.3".parse().unwrap(), 443).is_err());
 }
 
-/// This machine's own addresses are closed to names, also public ones.
+/// A loopback address is reachable only by a grant of a loopback name or address, on the granted port.
 #[test]
 fn an_address_of_this_machine_is_granted_by_itself_alone() {
     let egress = egress(&["http://127.0.0.1:8080", "localhost:5432"]);

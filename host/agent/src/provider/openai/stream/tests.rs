@@ -62,7 +62,7 @@ fn parallel_calls_are_put_together_by_their_numbers() {
     assert_eq!(message(&deltas)["tool_calls"], expected);
 }
 
-/// PL10: indices that are all 0 or missing; names that are repeated or split.
+/// PL10: calls are distinguished if all indices are 0 or missing, and if names are repeated or split.
 #[test]
 fn calls_are_told_apart_however_they_are_numbered() {
     let whole = |index: Option<u64>, id: Option<&str>, name: &str| {
@@ -103,7 +103,7 @@ fn unknown_keys_are_put_together() {
     assert_eq!(message(&parts)["content"], json!([{ "type": "text", "text": "abc" }]));
 }
 
-/// PL12.
+/// PL12: an error in a stream is an error with its code.
 #[test]
 fn an_error_in_a_stream_is_an_error() {
     let mut fold = Completion::default();
@@ -119,7 +119,7 @@ fn an_error_in_a_stream_is_an_error() {
     assert!(matches!(fold.take(json!([]), &mut Vec::new()), Err(Failure::Malformed(_))));
 }
 
-/// PL18.
+/// PL18: a stream without a choice has no body and no end.
 #[test]
 fn a_stream_without_a_choice_has_none() {
     let mut fold = Box::<Completion>::default();

@@ -15,7 +15,7 @@ const ALL: &[&str] = &["chat", "openrouter", "responses", "anthropic", "gemini",
 const DONE: Result<Stop, &str> = Ok(Stop::Done);
 const BAD: Result<Stop, &str> = Err("unusable_answer");
 
-/// (A01): words as the vendors publish them, and as servers were seen to send them.
+/// (A01): stop reasons as the vendors publish them, and as servers send them.
 const ENDS: &[Row] = &[
     (CHAT, Some("stop"), DONE, DONE),
     (CHAT, Some("STOP"), DONE, DONE),
@@ -57,10 +57,10 @@ const ENDS: &[Row] = &[
     (ALL, Some("something_new"), BAD, DONE),
 ];
 
-/// The words for a status, not for a reason of incompleteness.
+/// The stop reasons that are a status, not a reason for incompleteness.
 const STATUSES: &[&str] = &["completed", "failed", "cancelled"];
 
-/// Ends `value`, a body or frames, with `word`.
+/// Replaces the stop reason of `value`, a body or frames, by `word`.
 fn end(value: &mut Value, word: Option<&str>) {
     let word_of = |word: Option<&str>| word.map_or(Value::Null, Value::from);
     match value {
@@ -133,13 +133,12 @@ fn every_end_of_every_vendor_is_what_it_is_streamed_and_whole() {
     }
 }
 
-/// An answer without a sign of its completeness is not an answer. Early versions of Ollama report only that they are
-/// done.
+/// An answer without a sign of its completeness is an error. Early versions of Ollama report only that they are done.
 #[test]
 fn text_that_ends_without_a_word_is_no_answer() {
     for format in FORMATS.iter().filter(|format| format.name != "ollama") {
         let [streamed, whole] = ended(format, &[text(is("Half an answ"))], None);
-        // A response in its last event is complete.
+        // The last event contains a complete response.
         let is_told = format.name == "responses";
         assert!(is_told || streamed.is_err(), "{}: {streamed:?}", format.name);
         assert_eq!(whole, BAD, "{}", format.name);
@@ -148,7 +147,7 @@ fn text_that_ends_without_a_word_is_no_answer() {
     assert_eq!(ended(ollama, &[text(is("all"))], None), [DONE; 2]);
 }
 
-/// (A07): blanks are as little an answer as nothing.
+/// (A07): a turn of blanks is an empty response.
 #[test]
 fn a_turn_of_blanks_is_empty() {
     for format in FORMATS {

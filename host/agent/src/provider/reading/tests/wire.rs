@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::provider::dialect::Dialect;
 use crate::provider::{anthropic, gemini, ollama, openai, openrouter, responses};
 
-/// A value that may be absent, null or there.
+/// A value that may be absent, null or present.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum May {
     Absent,

@@ -228,7 +228,7 @@ fn walks(cases: u32) {
     });
 }
 
-/// (A03, A10, A23).
+/// (A03, A10, A23): no walk contains a request that a vendor rejects.
 #[test]
 fn no_walk_through_all_vendors_has_what_one_would_refuse() {
     walks(1000);

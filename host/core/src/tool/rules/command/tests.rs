@@ -80,7 +80,7 @@ const MORE: &[&str] = &[
     " ü",
 ];
 
-/// Commands that begin like an allowed command and do more.
+/// A command that starts like an allowed command and does more is not allowed.
 #[test]
 fn nothing_that_a_shell_makes_more_of_is_allowed() {
     for more in MORE {
@@ -96,7 +96,7 @@ fn nothing_that_a_shell_makes_more_of_is_allowed() {
     }
 }
 
-/// A person has seen all of it.
+/// A rule of the exact text allows any command, because the user has seen all of it.
 #[test]
 fn the_very_text_is_allowed_whatever_it_is() {
     assert!(allowed("cargo fmt && cargo test > log", "cargo fmt && cargo test > log"));
@@ -208,7 +208,7 @@ fn what_is_refused_is_found_wherever_it_stands() {
     }
 }
 
-/// Words that are unknown before a shell expands them.
+/// Words that are unknown before the shell expands them match every refusing rule.
 #[test]
 fn what_cannot_be_known_is_refused() {
     for command in [
@@ -263,7 +263,7 @@ fn what_is_another_command_is_not_refused() {
     }
 }
 
-/// Every form of `tests/forms.txt`.
+/// Every form in `tests/forms.txt` is judged as the table says.
 #[test]
 fn every_form_of_a_command_is_judged_as_the_table_says() {
     let (mut rule, mut wrong, mut count) = ("", Vec::new(), 0);
@@ -283,18 +283,18 @@ fn every_form_of_a_command_is_judged_as_the_table_says() {
     assert!(count >= 300, "{count} forms");
 }
 
-/// With any number of words before it.
+/// A command after too many words or too deep in nested commands matches every refusing rule.
 #[test]
 fn what_hides_behind_many_words_is_taken_for_anything() {
     assert!(touched("rm *", &format!("{}rm x", "sudo ".repeat(1000))));
     assert!(touched("rm *", &"$(".repeat(10_000)));
 }
 
-/// Characters that mean something to a shell outside of quotes (POSIX 2.2, and what bash adds).
+/// Characters with a meaning for a shell outside of quotes (POSIX 2.2, and the additions of bash).
 const META: &str = "|&;<>()$`\\\"'\t\n*?[]#{}!";
 
 proptest! {
-    /// No rule with a star allows a command in which a shell finds anything but words.
+    /// No rule with a star allows a command in which a shell finds more than words.
     #[test]
     fn no_bare_metacharacter_is_allowed(
         before in "[a-z ./-]{0,12}",

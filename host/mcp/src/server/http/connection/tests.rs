@@ -6,7 +6,7 @@ fn from(last: u8) -> IpAddr {
     [192, 0, 2, last].into()
 }
 
-/// S11: evicts the connection that was silent for longest, of the source with the most connections.
+/// S11: a new connection evicts the one that was silent for longest, of the source with the most connections.
 #[tokio::test]
 async fn whoever_comes_takes_the_place_of_a_stranger() {
     let slots = ConnectionSlots::new(8);
@@ -26,7 +26,7 @@ async fn whoever_comes_takes_the_place_of_a_stranger() {
     assert!(second.closed.is_cancelled() && !third.closed.is_cancelled() && !known.closed.is_cancelled());
 }
 
-/// S11: clients do not wait for strangers, nor strangers for ever.
+/// S11: a connection of an authenticated client is admitted at once, and closed connections free their places.
 #[tokio::test]
 async fn what_a_client_leaves_is_free_at_once() {
     let slots = ConnectionSlots::new(8);
@@ -44,7 +44,7 @@ async fn what_a_client_leaves_is_free_at_once() {
     slots.are_empty().await;
 }
 
-/// C05: a client that is being answered keeps its connection.
+/// C05: a client with a running request keeps its connection.
 #[tokio::test]
 async fn clients_in_the_middle_of_a_request_are_not_cut_off() {
     let slots = ConnectionSlots::new(2);

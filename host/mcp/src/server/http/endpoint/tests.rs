@@ -115,7 +115,7 @@ async fn the_form_of_an_answer_follows_from_its_request() {
     }
 }
 
-/// MC09: another connection can fetch a sent answer again, for a while.
+/// MC09: another connection can fetch a sent answer again, for a limited time.
 #[tokio::test]
 async fn an_answer_that_was_sent_can_be_had_again() {
     let mut opened = Opened::new("2025-11-25").await;
@@ -137,7 +137,7 @@ async fn an_answer_that_was_sent_can_be_had_again() {
     }
 }
 
-/// A batch has messages of its session only, each within its own bounds, and ends.
+/// A batch contains messages of its session alone, each within its own bounds, and ends.
 #[tokio::test]
 async fn a_batch_has_requests_of_its_session_alone() {
     let opened = Opened::new("2025-03-26").await;

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Ten minutes at most: something hangs.
+/// Time limit of a wait: only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(10);
 
 /// Returns the complete body of a response.
@@ -29,7 +29,7 @@ async fn a_stream_goes_on_after_the_last_event() {
     assert!(["", "x", "1/", "1/x", "/7", "-1"].iter().all(|text| LastEvent::parse(text).is_none()));
 }
 
-/// A client that reads again takes the place of its old connection.
+/// A client that reads again replaces its old connection.
 #[tokio::test]
 async fn the_last_reader_of_a_request_reads() {
     let stream = EventStream::new(Ids::Request(1));

@@ -17,7 +17,7 @@ fn agreed() -> Agreed {
     Agreed { version: ProtocolVersion::V_2025_11_25, shows_forms: false, shows_urls: false }
 }
 
-/// C05: no two sessions have one place, and only an abandoned session loses its place.
+/// C05: sessions never share a place, and only an abandoned session loses its place.
 #[test]
 fn a_full_house_takes_nobody_in_and_turns_nobody_out() {
     let sessions = Sessions::new(2, None);
@@ -47,7 +47,7 @@ fn no_caller_takes_all_places() {
     assert!(open("dan").is_err(), "nobody has");
 }
 
-/// C05: a client that is being served keeps its session.
+/// C05: a client with a running request keeps its session.
 #[test]
 fn only_a_session_that_was_left_gives_way() {
     let long = ago(ABANDONED + UNUSED);
@@ -79,7 +79,7 @@ fn a_session_that_nobody_uses_ends() {
     assert!(sessions.enter(&left, "ada").is_err() && sessions.enter(&used, "ada").is_ok());
 }
 
-/// RP02.
+/// RP02: a session's id names its replica, and another replica's refusal names both.
 #[test]
 fn an_id_says_where_its_session_lives() {
     let (one, two) = (Home::named("web 1.example", 8080), Home::named("web-2", 8080));

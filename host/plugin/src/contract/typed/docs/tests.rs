@@ -29,7 +29,7 @@ fn words_are_the_same_in_text_and_in_binary() {
     assert_docs(&Docs::parse(WIT).unwrap());
 }
 
-/// WA04: as many bytes as a section may have, and on a stack as small as threads have.
+/// WA04: too deep nesting is refused, on a stack as small as a thread's.
 #[test]
 fn nothing_nests_deeper_than_the_stack() {
     let read = || {

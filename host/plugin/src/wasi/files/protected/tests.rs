@@ -3,7 +3,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A directory with `closed` in it, which is hidden, and `free`, which is not.
+/// A directory with `closed`, which is hidden, and `free`, which is not.
 struct Fixture {
     directory: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Fixture {
 
 const HIDDEN: Option<ProtectedObject> = Some(ProtectedObject { level: Protection::Hidden, itself: false });
 
-/// SB05: by identity and by place, the thing itself and all below.
+/// SB05: a path is protected by identity and by place, with everything below.
 #[test]
 fn what_is_closed_is_told_by_what_it_is() {
     let fixture = Fixture::new();
@@ -93,7 +93,7 @@ fn what_is_gone_has_no_place() {
     assert!(matches!(protected_paths.check(&replaced).unwrap(), ProtectionCheck::Gone));
 }
 
-/// SB05: names that are closed, there or not, and those that lead there.
+/// SB05: protected names are refused, existing or not, and so are the names on their way.
 #[test]
 fn names_on_the_way_are_closed() {
     let fixture = Fixture::new();

@@ -224,7 +224,7 @@ mod tests {
         profile.text.find(rule).unwrap_or_else(|| panic!("{rule} is not in\n{}", profile.text))
     }
 
-    /// SB11.
+    /// SB11: the profile denies everything by default.
     #[test]
     fn everything_is_denied_by_default() {
         let profile = Profile::new(&policy());
@@ -234,7 +234,7 @@ mod tests {
         assert!(!profile.text.contains("(allow file-write*)\n"));
     }
 
-    /// SB11.
+    /// SB11: no path of the policy is in the text of the profile.
     #[test]
     fn no_path_of_the_policy_is_in_the_text() {
         let evil = "/Users/ada/\") (allow default) (deny x \"\n;(param \"WRITE_0\")";
@@ -259,7 +259,7 @@ mod tests {
         assert_eq!(Profile::new(&other).text, profile.text);
     }
 
-    /// SB11.
+    /// SB11: every parameter is defined once and used.
     #[test]
     fn every_parameter_is_defined_once_and_used() {
         let profile = Profile::new(&Policy { read: Some(vec!["/opt".into()]), ..policy() });
@@ -271,7 +271,7 @@ mod tests {
         assert_eq!(unique.len(), defined.len());
     }
 
-    /// SB11.
+    /// SB11: brackets and quotes of the profile are balanced.
     #[test]
     fn brackets_and_quotes_are_balanced() {
         let closed = Policy { read: Some(vec!["/opt".into()]), network: false, ..policy() };
@@ -317,7 +317,7 @@ mod tests {
         assert!(names.filter(|path| *path == "/Users/ada/Library").count() == 1);
     }
 
-    /// SB11.
+    /// SB11: the profile permits the network and sockets exactly as the policy says.
     #[test]
     fn network_and_sockets_are_as_the_policy_says() {
         let with = |network, unix_sockets| Profile::new(&Policy { network, unix_sockets, ..policy() }).text;
@@ -328,7 +328,7 @@ mod tests {
         );
     }
 
-    /// SB11.
+    /// SB11: the profile limits reading if the policy does.
     #[test]
     fn reading_is_limited_where_the_policy_limits_it() {
         let all = Profile::new(&policy());
@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(parameter(&some, "READ_0"), Path::new("/opt"));
     }
 
-    /// SB11.
+    /// SB11: a wrapped command keeps its arguments, environment and directory.
     #[test]
     fn a_command_keeps_its_words() {
         let command = Command {

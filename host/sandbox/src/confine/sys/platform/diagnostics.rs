@@ -194,7 +194,7 @@ mod tests {
     use std::io::{Read, Write};
     use std::net::{TcpListener, TcpStream};
 
-    /// Of the kernel, for a transfer of known size.
+    /// The kernel reports the bytes of open and ended sockets, for a transfer of known size.
     #[test]
     fn an_open_and_an_ended_socket_have_their_bytes() {
         for place in ["127.0.0.1:0", "[::1]:0"] {
