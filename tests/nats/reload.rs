@@ -16,7 +16,7 @@ enum Who {
     Worker(&'static str),
 }
 
-/// What changes.
+/// The kind of change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
     /// The description of a tool.

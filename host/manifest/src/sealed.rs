@@ -246,7 +246,7 @@ ssh_config = "backend.ssh_config"
         }
     }
 
-    /// X14, X15: what program.toml names is sealed, and a key that takes a path cannot be forgotten.
+    /// X14, X15: every path of a program.toml is sealed, or is in a list with the reason.
     #[test]
     fn every_key_that_takes_a_path_is_sealed() {
         let folder = tempfile::tempdir().unwrap();

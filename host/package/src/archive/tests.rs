@@ -117,7 +117,7 @@ fn an_archive_is_refused_before_it_is_unpacked() {
     }
 }
 
-/// PR07: paths beyond the header's 100 bytes, as GNU and as POSIX write them, and what `git archive` adds.
+/// PR07: paths beyond the header's 100 bytes are read in GNU's and POSIX's form, with the additions of `git archive`.
 #[test]
 fn long_paths_are_understood() {
     let long = format!("{}/file", "folder".repeat(30));

@@ -264,7 +264,7 @@ mod tests {
         assert_eq!((won, used(folder.path())), (1, 1));
     }
 
-    /// C07: nothing is kept for ever.
+    /// C07: a claim ends with its state.
     #[test]
     fn claims_end_with_their_states() {
         let folder = tempfile::tempdir().unwrap();
