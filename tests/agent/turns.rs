@@ -109,7 +109,7 @@ async fn a_failing_tool_is_reported_and_the_loop_goes_on() {
     assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", "Tool error: out of order")]));
 }
 
-/// G06: after two empty turns the loop asks in other words, and after more empty turns it fails.
+/// G06: after three empty answers the loop asks in other words, and after nine empty answers it fails.
 #[tokio::test]
 async fn an_empty_turn_does_not_end_a_task() {
     let empty = || (0..3).map(|_| says(""));
