@@ -119,8 +119,8 @@ fn tiered(place: &Place, pooling: bool) -> Engine {
     Engine::new(&EngineOptions { cache, tiered: true, pooling, prewarm: pooling, ..EngineOptions::default() })
 }
 
-/// A06: the first compilation of a component is quick, with and without pooled instances. The next process reuses the quick
-/// code; an engine without `tiered` does not.
+/// A06: the first compilation of a component is quick, with and without pooled instances. The next process reuses the
+/// quick code; an engine without `tiered` does not.
 #[tokio::test]
 async fn a_component_is_compiled_quickly_at_first() {
     for pooling in [false, true] {
@@ -194,7 +194,7 @@ async fn custom_sections_compile_nothing_anew() {
     assert_eq!(answer(&second).await, "a tiny answer");
 }
 
-/// WA06: haft loads a changed component anew, even if its size and time stamp are unchanged.
+/// WA06: haft loads a changed component again, even if its size and time stamp are unchanged.
 #[tokio::test]
 async fn a_changed_component_is_met_anew() {
     let place = Place::new();

@@ -306,7 +306,7 @@ fn one_bad_plugin_does_not_spoil_the_others() {
     assert!(check.stderr.contains("bad.wasm"), "{}", check.stderr);
 }
 
-/// RS07: if nobody can answer, haft does not run a call that needs a person's approval.
+/// RS07: if no person can answer, haft does not run a call that needs a person's approval.
 #[test]
 fn what_nobody_can_approve_is_not_run() {
     let home = Home::new();

@@ -586,7 +586,7 @@ async fn swapping_links_meanwhile_lets_nothing_be_written() {
     }
 }
 
-/// SB04: a guest cannot open or write devices in any mode, whoever created them.
+/// SB04: a guest cannot open or write devices in any mode, regardless of their creator.
 #[tokio::test]
 async fn devices_are_not_opened() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};

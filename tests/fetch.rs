@@ -370,7 +370,7 @@ fn a_broken_connection_is_told() {
     assert_eq!(refused, format!("Tool error: cannot fetch `{url}`: the host refused the connection"));
 }
 
-/// RG04: `fetch = false` removes the tool; with `fetch_confirm` the tool does not run if nobody can approve the call.
+/// RG04: `fetch = false` removes the tool; with `fetch_confirm` it does not run if no person can approve the call.
 #[test]
 fn fetch_can_be_switched_off() {
     let call = ["call", "fetch_url", r#"{"url": "http://127.0.0.1:1/"}"#];

@@ -154,7 +154,7 @@ async fn skills_are_told_by_name_and_read_on_demand() {
         calls(&[("c", "read_skill", r#"{"name":"forms","file":"../../../AGENTS.md"}"#)]),
         says("done"),
     ];
-    // An agent can always read the skills in its prompt, whatever tools it has.
+    // An agent can always read the skills in its prompt, even if its list of tools is short.
     let place = Place::new(script, "[agent]\ntools = [\"time\"]\n").await;
     place.write("repo/.agents/skills/forms/SKILL.md", "---\ndescription: Fills forms\n---\nBegin here.\n");
     place.write("repo/.agents/skills/forms/references/how.md", "Like so.");

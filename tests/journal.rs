@@ -217,7 +217,7 @@ fn an_interrupted_call_is_noted_as_cancelled() {
     assert_eq!(outcomes(&home.log(&[])), [("bash", "cancelled")]);
 }
 
-/// Concurrent writers of the journal lose and mix no records.
+/// Concurrent writers of the journal neither lose nor mix records.
 #[test]
 fn several_processes_write_one_journal() {
     let home = Home::new();

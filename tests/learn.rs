@@ -139,7 +139,7 @@ fn a_push_needs_its_host() {
     assert_eq!(fs::read(pushed).unwrap(), fs::read(work.join(".git/refs/heads/main")).unwrap());
 }
 
-/// `haft learn` proposes a directory for each failed write, whatever the exit code is, and no other directory.
+/// `haft learn` proposes a directory for each failed write, with any exit code, and no other directory.
 #[test]
 fn what_a_command_failed_to_change_is_proposed() {
     let home = Home::new();

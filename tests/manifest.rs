@@ -1,5 +1,5 @@
 //! Every file in `manifest/bad` is an invalid program.toml, and the `.err` file beside it is the complete message.
-//! `BLESS=1 cargo test` writes the messages anew; read the difference before a commit.
+//! `BLESS=1 cargo test` writes the messages again; read the difference before a commit.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its files should fail")]
 

@@ -211,7 +211,8 @@ async fn every_call_gets_a_fresh_instance() {
     }
 }
 
-/// Calls a tool repeatedly until a prewarmed instance exists; haft creates one after a call that found none.
+/// Calls a tool repeatedly until a prewarmed instance exists. haft creates one after a call, once the plugin has
+/// been idle for a moment.
 async fn made_ahead(plugin: &Plugin, toolbox: &Toolbox, tool: &str) {
     let mut calls = 0;
     eventually_some("an instance is made ahead", async || {
@@ -413,7 +414,7 @@ async fn progress_arrives_live() {
     }
 }
 
-/// A tool that declares itself read-only cannot write, whatever its grant is.
+/// A tool that declares itself read-only cannot write, even with a grant to write.
 #[tokio::test]
 async fn a_read_only_tool_cannot_write_where_it_may() {
     let directory = tempfile::tempdir().unwrap();

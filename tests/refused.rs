@@ -196,7 +196,7 @@ fn what_was_not_refused_is_not_told() {
     }
 }
 
-/// U2: refusals of a command tool and of an MCP server propose the line in the same words.
+/// U2: refusals of a command tool and of an MCP server propose the line in identical words.
 #[test]
 fn commands_and_servers_are_told_alike() {
     let stand = Stand::new();

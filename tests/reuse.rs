@@ -232,7 +232,7 @@ async fn an_instance_never_serves_a_call_with_other_rights() {
     }
 }
 
-/// The number of instances never exceeds the limit, whatever their rights are.
+/// The number of instances never exceeds the limit, even if their rights differ.
 #[tokio::test]
 async fn an_instance_gives_way_to_one_with_other_rights() {
     let directory = tempfile::tempdir().unwrap();

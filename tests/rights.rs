@@ -625,7 +625,7 @@ async fn fifos_and_sockets_are_not_opened() {
     writer.join().unwrap();
 }
 
-/// WA02: a guest cannot read the files of haft's process in `/proc`, whatever its grant is.
+/// WA02: a guest cannot read the files of haft's process in `/proc`, with any grant.
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn processes_are_no_files() {

@@ -163,7 +163,7 @@ fn a_command_knows_what_it_is_a_part_of() {
     assert_eq!(answer["result"]["content"][0]["text"], json!(wanted), "{answer}");
 }
 
-/// Without an endpoint the environment of a command contains no span, whatever haft's own environment is.
+/// Without an endpoint the environment of a command contains no span, even if haft's own environment does.
 #[test]
 fn without_an_endpoint_a_command_is_a_part_of_nothing() {
     let stage = Stage::new("");

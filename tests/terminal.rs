@@ -87,7 +87,7 @@ fn program(description: &str) -> String {
     )
 }
 
-/// S13: no output of haft controls the terminal, whatever the source of the text is.
+/// S13: no output of haft controls the terminal, with text from any source.
 #[test]
 fn nothing_steers_the_terminal() {
     let home = Home::new();

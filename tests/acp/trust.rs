@@ -1,4 +1,4 @@
-//! An editor opens a folder whose program.toml has no user's agreement.
+//! An editor opens a folder whose program.toml has no consent of the user.
 
 use std::fs;
 use std::sync::Arc;

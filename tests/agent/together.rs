@@ -90,7 +90,7 @@ async fn calls_that_only_read_run_at_the_same_time_and_the_others_in_order() {
     fake.assert_done();
 }
 
-/// PL03: at most eight calls run at once, whatever number the model requests.
+/// PL03: at most eight calls run at once, even if the model requests more.
 #[tokio::test]
 async fn no_more_than_eight_calls_run_at_once() {
     let ids: Vec<_> = (0..20).map(|n| (format!("c{n}"), format!(r#"{{"text":"{n}"}}"#))).collect();

@@ -121,7 +121,7 @@ fn a_path_in_a_rule_of_the_caller_means_the_same_file_to_the_agent() {
 }
 
 /// A call that needs approval in the caller's program needs it for the agent too, and a pattern of the caller's
-/// `shell_deny` blocks the agent's command, whatever the agent's own file allows.
+/// `shell_deny` blocks the agent's command, even if the agent's own file allows it.
 #[test]
 fn an_agent_asks_and_denies_where_its_caller_does() {
     let caller = format!("{COMMON}shell_confirm = true\nshell_deny = [\"touch there\"]\n");

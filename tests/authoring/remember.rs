@@ -88,7 +88,7 @@ fn what_is_older_than_its_sources_is_built_first_or_refused() {
         assert!(refused.code == 3 && refused.stderr.contains(told), "{}", refused.stderr);
         assert!(refused.stderr.contains("hint: run `haft plugin build`, then "), "{}", refused.stderr);
     }
-    // With another path of the folder it is the same project.
+    // Another path of the folder names the same project.
     let other =
         home.command(&["call", "--program", "../work/program.toml", "p__hello", "-a", "name=me"]).output();
     let other = crate::cli::Answer::from(other.unwrap());

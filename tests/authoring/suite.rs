@@ -97,7 +97,7 @@ fn every_expectation_passes_and_fails() {
     assert!(answer.stderr.contains("6 passed, 3 failed"), "{}", answer.stderr);
 }
 
-/// A case has its own folder and only its declared rights, whatever program.toml grants.
+/// A case has its own folder and only its declared rights, even if program.toml grants more.
 #[test]
 fn a_case_has_what_it_says_and_nothing_else() {
     let home = guest(

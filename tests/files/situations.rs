@@ -45,7 +45,7 @@ enum Is {
 }
 use Is::{Now, Refused};
 
-/// The kind of the file, the shell commands that create it (`attribute` and `list` are functions of this test), the
+/// The kind of the file, the shell commands that create it (`attribute` and `list` are steps of this test), the
 /// call, and its outcome.
 const SITUATIONS: &[(&str, By, &str, Do, Is)] = &[
     ("mode 0600", Me, "echo a >f; chmod 600 f", Edit("f", "a", "b"), Now("b\n")),

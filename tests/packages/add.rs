@@ -150,7 +150,7 @@ fn a_package_is_installed_and_used() {
     );
     let counted = count(&place, &place.work().join("docs/a.txt").display().to_string()).good();
     assert!(counted.stdout.contains("3 words"), "{}", counted.stdout);
-    // Without a grant a path stays blocked, whatever the package requests.
+    // Without a grant a path stays blocked, even if the package requests it.
     let refused = count(&place, &place.work().join("secret.txt").display().to_string());
     assert!(refused.stderr.contains("`[packages.grant]` of `github`"), "{}", refused.stderr);
     let mut greet = place.command(&["call", "program:github:greet"]);

@@ -274,7 +274,7 @@ fn other_texts_hide_no_script() {
     assert!(asked.stderr.contains("+env = { MODE = \"all\" }"), "{}", asked.stderr);
 }
 
-/// S02: a package runs its own files, whatever files with their names the workspace has, and refuses changed files.
+/// S02: a package runs its own files, even if the workspace has files with their names, and refuses changed files.
 #[test]
 fn a_package_runs_its_own_files() {
     let place = Place::new();

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::place::{Answer, Place, program, saying, words};
 
-/// Changes the last byte of a file, whatever its mode is.
+/// Changes the last byte of a file of any mode.
 fn flip(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     let mut bytes = fs::read(path).unwrap();

@@ -181,7 +181,7 @@ fn a_package_under_another_name_has_plugins_under_another_name() {
     place.haft(&["verify"]).good();
     place.write("b/program.toml", place.read("b/program.toml").replace("name = \"b\"", "name = \"c\""));
     place.haft(&["update", "mine", "--yes"]).ends(5, "the package `mine` is now named `c`");
-    // A plugin with its package's name gets the local name alone.
+    // A plugin with the name of its package gets the package's local name.
     package("solo", "solo", "1.0.0");
     let answer = place.haft(&["--json", "add", "./solo", "--yes", "--as", "alone"]).json();
     assert_eq!(answer["tools"], json!(["alone__tiny", "program__alone__t"]));

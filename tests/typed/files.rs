@@ -1,5 +1,5 @@
 //! Paths of guests that do not know haft: absolute ones have their meaning outside of the guest, relative ones start
-//! from the workspace, and neither is taken for the other.
+//! from the workspace, and neither counts as the other.
 
 use std::fs;
 use std::path::Path;
@@ -52,7 +52,7 @@ fn with(path: impl Into<Value>) -> Value {
     json!({ "path": path.into(), "text": "new" })
 }
 
-/// WA02: a relative path starts in the workspace, whatever the guest's library makes of it.
+/// WA02: a relative path starts in the workspace, even if the guest's library changes it.
 #[tokio::test]
 async fn relative_paths_start_from_the_workspace() {
     let place = Place::new();
