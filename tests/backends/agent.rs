@@ -9,7 +9,8 @@ use super::host_context::{Bed, processes, unusual, wake, with_panes};
 use crate::agent::fake::{Fake, calls, says};
 use crate::common::wait::eventually;
 
-/// RS05, TM07, TM08: the whole way, with a model that follows a script.
+/// RS05, TM07, TM08: an agent starts a command without waiting, inspects its pane, interrupts it, and runs another
+/// one.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_starts_a_build_looks_and_interrupts_it() {
     for kind in with_panes() {

@@ -8,10 +8,10 @@ use super::host_context::{Bed, Done, all, container_to_stop, run, ssh, ssh_tmux,
 use crate::common::HANG;
 use crate::common::wait::{eventually, eventually_some, within};
 
-/// A command that is never over by itself.
+/// A command that does not end by itself.
 const ENDLESS: &str = "echo begun; sleep 7777";
 
-/// MK04, MK06: nothing that a command shows or does to its terminal is taken for its end.
+/// MK04, MK06: no output or terminal control of a command counts as its end.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_a_command_shows_is_never_taken_for_its_end() {
     for kind in all() {
@@ -21,7 +21,7 @@ async fn what_a_command_shows_is_never_taken_for_its_end() {
             ("exit 7", "", 7),
             ("exec true", "", 0),
             ("set -e; false; echo never", "", 1),
-            // The other screen, entered and not left.
+            // The alternate screen, entered and not left.
             ("printf '\\033[?1049h'; echo on the other screen; exit 5", "on the other screen\n", 5),
             (
                 "cat /proc/self/stat >/dev/null; for w in ended started end late stop; do echo $w; done",
@@ -34,13 +34,13 @@ async fn what_a_command_shows_is_never_taken_for_its_end() {
             assert_eq!(how, CommandEnd::Exited(code), "{}: `{command}`", kind.name);
             assert!(text.ends_with(expected), "{}: `{command}`: {text:?}", kind.name);
         }
-        // The pane, whatever it shows by now, takes the next command.
+        // The pane takes the next command, whatever it shows.
         assert_eq!(bed.run("echo next").await.output, b"next\n", "{}", kind.name);
         bed.backend.close().await;
     }
 }
 
-/// MK06: a program that wants a whole terminal ends, or its time does.
+/// MK06: a full-screen program ends by itself or at its time limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_program_for_a_whole_screen_is_bounded() {
     for kind in all() {
@@ -57,7 +57,7 @@ async fn a_program_for_a_whole_screen_is_bounded() {
     }
 }
 
-/// MK06, BE06: a pane that is killed under a command ends it, and the next command gets a new one.
+/// MK06, BE06: if a pane is killed during a command, the command ends as lost, and the next command gets a new pane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_killed_pane_ends_its_command_and_is_made_again() {
     for kind in with_panes() {
@@ -80,7 +80,7 @@ async fn a_killed_pane_ends_its_command_and_is_made_again() {
     }
 }
 
-/// BE06, MK06: `exit` of the pane's own shell, typed by a person, is a pane that is gone.
+/// BE06, MK06: after the user typed `exit` in the pane, the next command gets a new pane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
     for kind in with_panes() {
@@ -94,7 +94,7 @@ async fn a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
     }
 }
 
-/// MK06: a stopped container ends what runs in it, and is said to be stopped.
+/// MK06: a stopped container ends its command, and errors say that the container is not running.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stopped_container_ends_its_command_and_is_named() {
     let Some(kind) = container_to_stop() else { return };
@@ -117,7 +117,7 @@ async fn a_stopped_container_ends_its_command_and_is_named() {
     let (done, ()) = tokio::join!(bed.run(ENDLESS), stop);
     match &done.how {
         CommandEnd::Lost(why) => assert!(why.contains(name.as_str()) && why.contains("not running"), "{why}"),
-        // The signal that stops a container reaches the command first.
+        // The signal that stops the container may reach the command first.
         CommandEnd::Exited(code) => assert!(*code > 128, "{done:?}"),
         other => panic!("{other:?}"),
     }
@@ -129,7 +129,7 @@ async fn a_stopped_container_ends_its_command_and_is_named() {
     run(&words("start", &[]));
 }
 
-/// BE04, MK06: a connection that is lost ends its command with words for it; the next call connects again.
+/// BE04, MK06: a lost connection ends its command with an error that names it; the next call connects again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_connection_is_named_and_made_again() {
     for kind in [ssh(), ssh_tmux()].into_iter().flatten() {
@@ -137,7 +137,7 @@ async fn a_lost_connection_is_named_and_made_again() {
         assert_eq!(bed.run("echo one").await.output, b"one\n");
         let drop = async {
             eventually("it has begun", || bed.has_written("begun\n")).await;
-            // The process that the connection is with: the parent of what serves this socket's errands.
+            // The parent of the process that serves this socket's commands.
             super::ssh::drop_connection(&bed.host_context.state);
         };
         let (done, ()) = tokio::join!(bed.run(ENDLESS), drop);
@@ -149,7 +149,7 @@ async fn a_lost_connection_is_named_and_made_again() {
     }
 }
 
-/// RS03, MK07: out of time, a command is stopped, or stays in its pane and is not typed into.
+/// RS03, MK07: at its time limit a command is stopped, or stays in its pane; haft types nothing into the pane then.
 #[tokio::test(flavor = "multi_thread")]
 async fn out_of_time_a_command_is_stopped_or_keeps_its_pane() {
     for kind in all() {
@@ -173,7 +173,7 @@ async fn out_of_time_a_command_is_stopped_or_keeps_its_pane() {
         let Err(BackendError::Busy(why)) = refused else { panic!("{}: {refused:?}", kind.name) };
         assert!(why.contains("still runs in tmux pane %") && why.contains("`C-c`"), "{why}");
         assert!(!bed.screen().contains("typed into it"), "{}", kind.name);
-        // Interrupted as the message says, the pane is free again.
+        // After the interrupt that the message recommends, the pane is free.
         bed.backend.screen().unwrap().send(None, "", &["C-c".into()], false).await.unwrap();
         eventually_free(&bed).await;
         bed.backend.close().await;

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use super::host_context::{Bed, Kind, all, container, ssh};
 
-/// FL01: read and written by the tools, with their words.
+/// FL01: `write_file` and `read_file` write, read, overwrite and truncate a target's file, with their messages.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_is_written_read_replaced_and_cut() {
     for kind in all() {
@@ -30,8 +30,7 @@ async fn a_file_is_written_read_replaced_and_cut() {
     }
 }
 
-/// C12: `write_file` makes the directories on the way, as `write` does, and none where nothing may be
-/// written.
+/// C12: `write_file` creates missing directories, as `write` does, and none at places that tools must not write to.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_directories_are_made() {
     for kind in all() {
@@ -66,7 +65,7 @@ async fn missing_directories_are_made() {
     }
 }
 
-/// A path that may be written on the target.
+/// A writable path on the target.
 async fn place(bed: &Bed, name: &str) -> String {
     if bed.kind.choice.place == Place::Local {
         return bed.work().join(name).to_str().unwrap().to_owned();
@@ -75,7 +74,7 @@ async fn place(bed: &Bed, name: &str) -> String {
     format!("{}/{name}", String::from_utf8(made).unwrap().trim())
 }
 
-/// FL02: whatever a file holds and is called, it is the same on both sides.
+/// FL02: a file has the same bytes on both sides, for any content and any name.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_are_the_same_byte_by_byte() {
     let (limits, notes, session) = (Limits::default(), Notes::default(), Session::default());
@@ -130,7 +129,7 @@ async fn files_are_the_same_byte_by_byte() {
     }
 }
 
-/// C15: a file with a slash behind it is no file on a target either.
+/// C15: a path of a file with a slash at its end is refused on a target too.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_with_a_slash_is_no_file() {
     for kind in all() {
@@ -156,7 +155,7 @@ async fn a_file_with_a_slash_is_no_file() {
     }
 }
 
-/// FL03: what may not be touched is not, however it is reached; judged where the file is.
+/// FL03: haft refuses protected paths through any link, and checks them on the target.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_the_system_s_own_are_not_touched_through_any_link() {
     for kind in [container(), ssh()].into_iter().flatten() {
@@ -209,14 +208,14 @@ async fn keys_and_the_system_s_own_are_not_touched_through_any_link() {
         let refused = bed.call("read_file", json!({ "path": format!("{folder}/keys/haft-test-4711") })).await;
         bed.run("rm ~/.ssh/haft-test-4711").await;
         assert!(refused.unwrap_err().to_string().contains("which tools must not read"), "{}", kind.name);
-        // What is not written may be read.
+        // A file that tools must not write is readable.
         assert!(bed.call("read_file", json!({ "path": "/etc/passwd" })).await.is_ok(), "{}", kind.name);
         bed.backend.close().await;
         only_what_is_named(&kind, folder).await;
     }
 }
 
-/// FL03: `files` names the only directories, and what it names is allowed.
+/// FL03: with `files` in `[backend]`, tools write in these directories alone.
 async fn only_what_is_named(kind: &Kind, folder: &str) {
     let choice =
         BackendConfig { files: Some(vec![folder.to_owned(), "/var/lib".into()]), ..kind.choice.clone() };
@@ -235,7 +234,7 @@ async fn only_what_is_named(kind: &Kind, folder: &str) {
     bed.backend.close().await;
 }
 
-/// FL03, T01: on this machine the sandbox is the judge.
+/// FL03, T01: on this machine the sandbox refuses a write outside, also through a link.
 #[tokio::test(flavor = "multi_thread")]
 async fn on_this_machine_the_sandbox_judges() {
     let bed = Bed::new(&super::host_context::local()).await;

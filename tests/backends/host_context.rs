@@ -23,13 +23,13 @@ use crate::common::HANG;
 use crate::common::wait::eventually_some;
 use crate::workspace::confiner;
 
-/// Says what is not tried here. Where everything has to be tried, it is a failure.
+/// Reports a skipped test. With `HAFT_TEST_BACKENDS` a skipped test is a failure.
 pub(crate) fn skipped(what: &str) {
     assert!(std::env::var_os("HAFT_TEST_BACKENDS").is_none(), "not to be skipped here: {what}");
     eprintln!("SKIPPED: {what}; `.ci/steps/backends` brings it");
 }
 
-/// What is not found on PATH is skipped, loudly.
+/// Whether `program` is on PATH; reports a skipped test if it is not.
 pub(crate) fn has(program: &str) -> bool {
     let found = find_on_path(program).is_some();
     if !found {
@@ -53,7 +53,7 @@ pub(crate) struct Kind {
     pub(crate) choice: BackendConfig,
 }
 
-/// A name for a session that no other test has.
+/// A session name that is unique among the tests.
 pub(crate) fn session() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     format!("t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
@@ -91,12 +91,12 @@ pub(crate) fn shells() -> Vec<Kind> {
     kinds
 }
 
-/// A link by which busybox is its shell.
+/// A link to busybox that makes it run as `ash`.
 fn ash() -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("shells");
     std::fs::create_dir_all(&folder).unwrap();
     let link = folder.join("ash");
-    // Another test may be first.
+    // Another test may create it first.
     let _ = std::os::unix::fs::symlink(find_on_path("busybox").unwrap(), &link);
     link.to_str().unwrap().to_owned()
 }
@@ -142,13 +142,13 @@ pub(crate) fn ssh_tmux() -> Option<Kind> {
     Some(Kind { name: "ssh, tmux", choice: paned(ssh_to("box")?) })
 }
 
-/// Every backend that can be had.
+/// Every available backend.
 pub(crate) fn all() -> Vec<Kind> {
     let others = [container(), container_tmux(), ssh(), ssh_tmux()];
     std::iter::once(local()).chain(shells()).chain(others.into_iter().flatten()).collect()
 }
 
-/// Those with a pane, one each.
+/// One backend with a pane per place.
 pub(crate) fn with_panes() -> Vec<Kind> {
     [local_tmux(), container_tmux(), ssh_tmux()].into_iter().flatten().collect()
 }
@@ -162,11 +162,11 @@ pub(crate) struct Bed {
     pub(crate) kind: Kind,
     pub(crate) host_context: HostContext,
     directory: tempfile::TempDir,
-    /// What all commands wrote.
+    /// The output of all commands.
     written: Arc<Mutex<Vec<u8>>>,
 }
 
-/// What a command wrote and how it ended.
+/// The output of a command, and its end.
 #[derive(Debug)]
 pub(crate) struct Done {
     pub(crate) how: CommandEnd,
@@ -175,7 +175,7 @@ pub(crate) struct Done {
     pub(crate) notices: Vec<String>,
 }
 
-/// Keeps everything that is written.
+/// Collects all output.
 #[derive(Default)]
 pub(crate) struct Bytes(Mutex<[Vec<u8>; 2]>, Arc<Mutex<Vec<u8>>>);
 
@@ -194,7 +194,7 @@ impl Drop for Bed {
 }
 
 impl Kind {
-    /// What is left of sessions goes with the test. `state` is where haft kept a local one's socket.
+    /// Removes the test's session. `state` is the folder of a local session's socket.
     pub(crate) fn end_session(&self, state: &std::path::Path) {
         let Some(session) = &self.choice.session else { return };
         let words: Vec<String> = match &self.choice.place {
@@ -215,7 +215,7 @@ impl Kind {
     }
 }
 
-/// Runs a program of this machine and returns what it prints.
+/// Runs a program on this machine; its standard output.
 #[expect(clippy::disallowed_methods, reason = "a test acts as a person would")]
 pub(crate) fn run(words: &[String]) -> String {
     let output =
@@ -245,7 +245,7 @@ impl Bed {
         }
         let root = |path: PathBuf| Root::resolve(std::path::Path::new("/"), &path).unwrap();
         let work = root(directory.path().join("work"));
-        // Where the pane's part of a command lies, as in every program.
+        // The folder of the pane's files, writable as in every program.
         let grant = Grant::none()
             .with_write(work.clone())
             .with_workspace(work)
@@ -259,7 +259,7 @@ impl Bed {
         Ok(Self { backend, grant, cancel, events, kind, host_context, directory, written })
     }
 
-    /// A directory of this machine that commands may write, where the target is this machine.
+    /// A directory of this machine that commands may write to.
     pub(crate) fn work(&self) -> PathBuf {
         self.directory.path().join("work")
     }
@@ -268,7 +268,7 @@ impl Bed {
         self.directory.path().join("state/tmux").to_str().unwrap().to_owned()
     }
 
-    /// tmux as a person on the target has it.
+    /// Runs tmux as a user on the target.
     pub(crate) fn person(&self, words: &[&str]) -> String {
         let own: Vec<String> = match &self.kind.choice.place {
             Place::Local => vec!["tmux".into(), "-S".into(), self.tmux_socket()],
@@ -314,12 +314,12 @@ impl Bed {
         done.unwrap_or_else(|error| panic!("{}: `{command}`: {error}", self.kind.name))
     }
 
-    /// Whether a command has written this so far.
+    /// Whether a command has written `text` so far.
     pub(crate) fn has_written(&self, text: &str) -> bool {
         String::from_utf8_lossy(&self.written.lock().unwrap()).contains(text)
     }
 
-    /// A call of a native tool on this backend.
+    /// Calls a native tool on this backend.
     pub(crate) async fn call(&self, name: &str, arguments: Value) -> Result<ToolResult, ToolError> {
         let tool = self.tool(name);
         let (limits, notes, session) = (Limits::default(), Notes::default(), Session::default());
@@ -344,7 +344,7 @@ impl Bed {
     }
 }
 
-/// Processes of this machine, those in containers too, with these words on their command line.
+/// Processes of this machine, also in containers, with this command line.
 pub(crate) fn processes(words: &str) -> Vec<Pid> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| {
@@ -352,18 +352,19 @@ pub(crate) fn processes(words: &str) -> Vec<Pid> {
         let line = std::fs::read(entry.path().join("cmdline")).ok()?;
         Some((process, String::from_utf8_lossy(&line).replace('\0', " ")))
     });
-    // The shell that was told to start it names it too, and so does whatever told that.
+    // Equality, because the shell that starts the command contains its words too.
     lines.filter(|(_, line)| line.trim_end() == words).map(|(process, _)| process).collect()
 }
 
-/// Has a command go on that waits in `sleep TIME`, once it does; quietly, as shells say of no other signal.
+/// Ends `sleep TIME` once it runs, so that its command continues; SIGPIPE, because shells print a message for other
+/// signals.
 pub(crate) async fn wake(time: &str) {
     let sleeping = format!("sleep {time}");
     let process = eventually_some(&sleeping, async || processes(&sleeping).pop()).await;
     kill_process(process, Signal::PIPE).unwrap();
 }
 
-/// A duration for `sleep` that nobody else uses.
+/// A duration for `sleep` that no other process uses.
 pub(crate) fn unusual() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let count = COUNT.fetch_add(1, Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! No process remains after a timeout, a cancellation or the kill of haft.
+//! No process remains after a time limit, a cancellation or the kill of haft.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use super::host_context::{Bed, Kind, all, processes, unusual};
 use crate::cli::Home;
 use crate::common::wait::eventually;
 
-/// A command that starts several processes, one of which escapes into a session of its own.
+/// A command that starts several processes; one of them has its own session.
 fn many(time: &str) -> String {
     format!("(sleep {time} &) ; setsid sleep {time} & sleep {time} & echo begun; sleep {time}")
 }
@@ -24,7 +24,7 @@ async fn gone(time: &str, what: &str) {
     eventually(what, || processes(&format!("sleep {time}")).is_empty()).await;
 }
 
-/// C11: what a command leaves in the background is stopped with it, and that is told, everywhere.
+/// C11: on every backend haft stops a command's background processes at its end, and reports that.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_was_left_in_the_background_is_told() {
     for kind in all() {
@@ -41,7 +41,7 @@ async fn what_was_left_in_the_background_is_told() {
     }
 }
 
-/// BE05, RS03: a command that is out of time is stopped with everything that it started.
+/// BE05, RS03: at its time limit a command is stopped with all its processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_after_a_time_out() {
     for kind in all().into_iter().filter(|kind| kind.choice.tmux != Some(true)) {
@@ -54,7 +54,7 @@ async fn nothing_is_left_after_a_time_out() {
     }
 }
 
-/// MK07: a command that was cancelled is stopped with everything that it started, in a pane too.
+/// MK07: a cancelled command is stopped with all its processes, in a pane too.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_after_a_cancel() {
     for kind in all() {
@@ -73,7 +73,7 @@ async fn nothing_is_left_after_a_cancel() {
     }
 }
 
-/// MK07: a command that kept its pane after its time ends with haft.
+/// MK07: a command that stayed in its pane after its time limit ends with haft.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_kept_its_pane_ends_with_haft() {
     for kind in all().into_iter().filter(|kind| kind.choice.tmux == Some(true)) {
@@ -88,7 +88,7 @@ async fn what_kept_its_pane_ends_with_haft() {
     }
 }
 
-/// haft with the options for a backend.
+/// haft's options for a backend.
 fn options(kind: &Kind, home: &Home) -> Vec<String> {
     let mut options: Vec<String> = Vec::new();
     match &kind.choice.place {
@@ -110,7 +110,7 @@ fn options(kind: &Kind, home: &Home) -> Vec<String> {
     options
 }
 
-/// BE04, MK07: a haft that is killed leaves nothing: not here, not in the container, not on the host.
+/// BE04, MK07: after a kill of haft no process is left: not here, not in the container, not on the host.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_is_left_when_haft_is_killed() {
     for kind in all() {
@@ -131,7 +131,7 @@ async fn nothing_is_left_when_haft_is_killed() {
     }
 }
 
-/// Whether any process has this text on its command line.
+/// Whether a process has this text in its command line.
 fn is_running(text: &str) -> bool {
     let own = std::process::id().to_string();
     let entries = std::fs::read_dir("/proc").unwrap().flatten();

@@ -1,4 +1,4 @@
-//! A pane that is shared with a person who watches it, types into it and returns to it.
+//! A pane shared with a user who watches it, types into it and returns to it.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use haft::backend::{BackendConfig, BackendError, CommandEnd};
 use super::host_context::{Bed, Kind, container_tmux, local_tmux, processes, run, unusual, wake, with_panes};
 use crate::common::wait::eventually;
 
-/// MK08: calls at one time take turns, and none gets what is another's.
+/// MK08: concurrent calls run one after the other, each with its own output; a call that waits too long gets `Busy`.
 #[tokio::test(flavor = "multi_thread")]
 async fn calls_at_one_time_take_turns() {
     for kind in with_panes() {
@@ -38,7 +38,7 @@ async fn calls_at_one_time_take_turns() {
     }
 }
 
-/// BE06: a session is there for the next haft, with the same pane; one for other rights is not used.
+/// BE06: a later haft uses the session's pane again; another shell gets another pane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_used_again() {
     for kind in with_panes() {
@@ -49,7 +49,7 @@ async fn a_session_is_used_again() {
         let again = haft::backend::connect(&kind.choice, &bed.host_context).await.unwrap();
         assert_eq!(panes(&bed), first, "{}", kind.name);
         again.close().await;
-        // Another shell is another pane.
+        // Another shell gets another pane.
         let choice = BackendConfig { shell: Some("sh".into()), ..kind.choice.clone() };
         let other = haft::backend::connect(&choice, &bed.host_context).await.unwrap();
         assert!(panes(&bed).lines().count() > first.lines().count(), "{}", kind.name);
@@ -58,7 +58,7 @@ async fn a_session_is_used_again() {
     }
 }
 
-/// MK01: the operator sees the command and what it writes, in the pane.
+/// MK01: a user sees the command, its output and its exit code in the pane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_who_watches_sees_the_command_and_its_output() {
     for kind in with_panes() {
@@ -74,9 +74,8 @@ async fn a_person_who_watches_sees_the_command_and_its_output() {
     }
 }
 
-/// MK01, MK07: a person types while the agent works: half a line that stands at the prompt is not run with the
-/// agent's, what is typed under a command reaches it and nobody else, a command of the person's own
-/// keeps the agent waiting, and looking back through the history keeps nobody.
+/// MK01, MK07: a user types while the agent works. A half-typed line does not run with the agent's command. Input
+/// during a command reaches the command alone. The user's own command delays the agent, and copy mode does not.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_types_while_the_agent_works() {
     let Some(kind) = local_tmux() else { return };
@@ -84,12 +83,12 @@ async fn a_person_types_while_the_agent_works() {
     bed.run("true").await;
     let person = Person::attach(&bed);
     eventually("the person sees the pane", || person.sees("haft$ true")).await;
-    // Half a line, not sent.
+    // A half-typed line.
     person.types("touch half-a-line");
     eventually("it stands there", || bed.screen().contains("touch half-a-line")).await;
     let done = bed.run("echo agent; ls").await;
     assert_eq!((done.output, done.how), (b"agent\n".to_vec(), CommandEnd::Exited(0)));
-    // Under a command.
+    // Input during a command.
     let work = async {
         eventually("the command is shown", || bed.screen().contains("ready for 42")).await;
         person.types("an answer");
@@ -98,7 +97,7 @@ async fn a_person_types_while_the_agent_works() {
     let (done, ()) =
         tokio::join!(bed.run("echo ready for $((40 + 2)) >&2; read answer; echo \"heard $answer\""), work);
     assert_eq!(done.output, b"heard an answer\n");
-    // A command of the person's own.
+    // A command of the user.
     person.types("cat");
     person.presses("Enter");
     let runs = || bed.person(&["display-message", "-p", "-t", bed.session(), "#{pane_current_command}"]);
@@ -108,14 +107,14 @@ async fn a_person_types_while_the_agent_works() {
     assert!(why.contains("`cat` runs in the pane"), "{why}");
     person.presses("C-c");
     eventually("`cat` has ended", || runs().trim() != "cat").await;
-    // Looking back.
+    // Copy mode.
     bed.person(&["copy-mode", "-t", bed.session()]);
     assert_eq!(bed.run("echo after all").await.output, b"after all\n");
     assert_eq!(bed.run("ls").await.output, b"", "half a line was run");
     bed.backend.close().await;
 }
 
-/// A person at a terminal of their own, attached to the session.
+/// A user at a separate terminal, attached to the session.
 struct Person {
     socket: String,
 }
@@ -174,7 +173,7 @@ impl Drop for Person {
     }
 }
 
-/// BE06, T01: a local pane is in the sandbox, whoever types: the agent's keys, and a person's.
+/// BE06, T01: a local pane is in the sandbox, for the agent's commands and for typed keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_pane_is_in_the_sandbox_whoever_types() {
     let Some(kind) = local_tmux() else { return };
@@ -192,7 +191,7 @@ async fn a_local_pane_is_in_the_sandbox_whoever_types() {
     let screen = bed.backend.screen().unwrap();
     screen.send(None, &format!("touch {}; echo done-$((1+1))", outside.display()), &[], true).await.unwrap();
     eventually("it was tried", || bed.screen().contains("done-2")).await;
-    // tmux's server cannot be told to run something outside.
+    // A command in the pane cannot make tmux's server run commands outside.
     let done = bed
         .run(&format!("tmux -S {socket} run-shell 'touch {}' 2>/dev/null; echo $?", outside.display()))
         .await;
@@ -201,7 +200,7 @@ async fn a_local_pane_is_in_the_sandbox_whoever_types() {
     bed.backend.close().await;
 }
 
-/// C11: a pane in a container looks for programs where a command without a pane does.
+/// C11: a pane in a container has the PATH of a command without a pane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pane_in_a_container_has_its_path() {
     let Some(pane) = container_tmux() else { return };
@@ -218,7 +217,7 @@ async fn a_pane_in_a_container_has_its_path() {
     assert!(paths[0] == paths[1] && paths[0].len() > 1, "{:?}", String::from_utf8_lossy(&paths.concat()));
 }
 
-/// A haft in a home of its own, whose pane is ended with it.
+/// haft with its own home; its pane ends with this.
 struct OneCall(tempfile::TempDir);
 
 impl OneCall {
@@ -226,7 +225,7 @@ impl OneCall {
         local_tmux().map(|_| Self(tempfile::tempdir().unwrap()))
     }
 
-    /// What `haft call` says of `run_shell` in a pane, with these variables.
+    /// The output of `haft call` of `run_shell` in a pane, with these variables.
     fn run_shell(&self, variables: &[&str], arguments: &str) -> String {
         let (folder, home) = (self.0.path().to_str().unwrap(), format!("HOME={}", self.0.path().display()));
         let mut words = vec!["env", "-u", "XDG_STATE_HOME", "-C", folder, &home];
@@ -244,7 +243,7 @@ impl Drop for OneCall {
     }
 }
 
-/// BE06: who has no shell to log in with (`nologin`, as services have) has a pane with one that haft finds.
+/// BE06: a user without a login shell (`nologin`, as services have) gets a pane with a shell that haft finds.
 #[test]
 fn a_user_without_a_shell_has_a_pane() {
     let Some(haft) = OneCall::new() else { return };
@@ -252,7 +251,7 @@ fn a_user_without_a_shell_has_a_pane() {
     assert!(answer.contains("in-42"), "{answer}");
 }
 
-/// C11: `haft call` ends with its call: it does not say that a command goes on which it stops.
+/// C11: `haft call` stops a command at its time limit, and says so.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_call_leaves_nothing_in_its_pane() {
     let Some(haft) = OneCall::new() else { return };
@@ -261,7 +260,7 @@ async fn one_call_leaves_nothing_in_its_pane() {
     let report = "after 1s; it was stopped, because this haft ends with the call: use a longer `wait`";
     assert!(answer.contains(report), "{answer}");
     eventually("it is stopped", || processes(&format!("sleep {time}")).is_empty()).await;
-    // What nobody waits for outlives haft, as if it had been typed.
+    // A command with `wait: false` outlives haft, like a typed one.
     let time = unusual();
     let left = haft.run_shell(&[], &format!(r#"{{"command": "sleep {time}", "wait": false}}"#));
     assert!(left.contains("command dispatched to tmux pane"), "{left}");

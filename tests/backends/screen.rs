@@ -9,7 +9,7 @@ async fn capture(bed: &Bed, arguments: Value) -> String {
     bed.call("capture-pane", arguments).await.unwrap_or_else(|e| panic!("{}: {e}", bed.kind.name)).content
 }
 
-/// Waits for a command that says so before it reads.
+/// Waits until a command reports that it reads.
 async fn ready(bed: &Bed, number: usize) {
     eventually("the command reads", || {
         bed.person(&["capture-pane", "-p", "-t", bed.session()]).contains(&format!("ready for {number}."))
@@ -17,7 +17,7 @@ async fn ready(bed: &Bed, number: usize) {
     .await;
 }
 
-/// TM01: the tools are there where a pane is.
+/// TM01: a backend has a screen if it has a pane.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_screen_is_there_where_a_pane_is() {
     for kind in all() {
@@ -27,7 +27,7 @@ async fn a_screen_is_there_where_a_pane_is() {
     }
 }
 
-/// TM02, TM05: each flag does what tmux does for it; a screen that is not there is said.
+/// TM02, TM05: each flag has tmux's effect; the answer says if the alternate screen is not active.
 #[tokio::test(flavor = "multi_thread")]
 async fn flags_show_what_tmux_shows() {
     for kind in with_panes() {
@@ -69,7 +69,7 @@ async fn flags_show_what_tmux_shows() {
     }
 }
 
-/// TM03, TM04: a delay is taken in two forms; of much the end is shown.
+/// TM03, TM04: a delay has two forms, not both at once; of a long screen the answer has the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_delay_has_two_forms_and_the_end_is_kept() {
     let Some(kind) = local_tmux() else { return };
@@ -86,7 +86,7 @@ async fn a_delay_has_two_forms_and_the_end_is_kept() {
     bed.backend.close().await;
 }
 
-/// TM06: text is typed as it is, then keys, then Enter; nothing of it means anything to tmux.
+/// TM06: `send-keys` types the text literally, then keys, then Enter; tmux interprets no part of the text.
 #[tokio::test(flavor = "multi_thread")]
 async fn text_is_typed_as_it_is() {
     for kind in with_panes() {
@@ -105,7 +105,7 @@ async fn text_is_typed_as_it_is() {
             assert_eq!(String::from_utf8_lossy(&done.output), format!("<{text}>"), "{}", kind.name);
             assert!(sent.content.starts_with("sent keys to tmux pane %"), "{}", sent.content);
         }
-        // A line break in the text is Enter, and keys come after the text.
+        // A line break in the text is Enter; keys follow the text.
         let work = async {
             ready(&bed, 99).await;
             bed.call(
@@ -133,7 +133,7 @@ async fn text_is_typed_as_it_is() {
     }
 }
 
-/// TM06: the pane of somebody else, in the same session, is nobody's business.
+/// TM06: tools refuse a user's own pane, also in haft's session.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_person_s_own_pane_is_not_typed_into() {
     for kind in with_panes() {
@@ -156,7 +156,8 @@ async fn a_person_s_own_pane_is_not_typed_into() {
     }
 }
 
-/// RS05, TM07, TM08: started without waiting, looked at, interrupted.
+/// RS05, TM07, TM08: a command that nobody waits for runs in its pane, can be inspected, blocks other commands, and
+/// can be interrupted.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_is_left_in_its_pane_looked_at_and_interrupted() {
     for kind in with_panes() {

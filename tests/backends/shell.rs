@@ -10,7 +10,8 @@ use crate::cli::Home;
 use crate::common::HANG;
 use crate::common::wait::eventually;
 
-/// RS01, RS02: the sections, an exit code that is no failure of the call.
+/// RS01, RS02: an answer has exit code and streams on every backend; a non-zero exit code is not an error of the
+/// call.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_is_the_same_everywhere() {
     for kind in all() {
@@ -29,7 +30,7 @@ async fn an_answer_is_the_same_everywhere() {
     }
 }
 
-/// BE04: what the target's own shell writes before a command is no output of it, and in no file.
+/// BE04: the greeting of the target's shell is neither in a command's output nor in a file.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_target_that_greets_is_not_quoted() {
     let Some(choice) = ssh_to("greeter") else { return };
@@ -46,7 +47,7 @@ async fn a_target_that_greets_is_not_quoted() {
     }
 }
 
-/// RS03, RS04, RS05: what `wait` may be.
+/// RS03, RS04, RS05: `wait` is kept to; an invalid `wait`, and `false` without a pane, are refused.
 #[tokio::test(flavor = "multi_thread")]
 async fn waits_are_kept_or_refused() {
     for kind in all() {
@@ -71,7 +72,7 @@ async fn waits_are_kept_or_refused() {
     }
 }
 
-/// RS01: what a command writes is told while it runs, each stream by itself.
+/// RS01: the output of a command is reported during the command, per stream.
 #[tokio::test(flavor = "multi_thread")]
 async fn output_is_told_while_the_command_runs() {
     for kind in all() {
@@ -98,7 +99,7 @@ async fn output_is_told_while_the_command_runs() {
     }
 }
 
-/// MK02: a command that is too long is refused with the way out.
+/// MK02: a command of 90 KB runs; a command above the limit is refused with the way out.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_may_be_long_and_not_too_long() {
     for kind in all() {
@@ -112,7 +113,7 @@ async fn a_command_may_be_long_and_not_too_long() {
     }
 }
 
-/// MK02: where commands start is said in one place and checked there.
+/// MK02: commands start in `directory` of `[backend]`; the error for a missing directory names this key.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_directory_that_is_not_there_is_named() {
     let Some(kind) = super::host_context::container() else { return };
@@ -128,7 +129,8 @@ async fn a_directory_that_is_not_there_is_named() {
     );
 }
 
-/// RS06, RS07, RS08: denied before anybody is asked; asked before it runs; not run where nobody answers.
+/// RS06, RS07, RS08: `shell_deny` refuses before a question; `shell_confirm` asks before the command runs; without a
+/// user the command does not run.
 #[test]
 fn a_command_is_denied_asked_for_and_then_run() {
     let home = Home::new();
@@ -159,7 +161,7 @@ fn a_command_is_denied_asked_for_and_then_run() {
     }
 }
 
-/// TM01, RG04: which family is on follows the backend, and `[builtins]` switches any of it off.
+/// TM01, RG04: the backend selects the family of tools, and `[builtins]` disables any of them.
 #[test]
 fn the_family_of_tools_follows_the_backend() {
     let home = Home::new();
@@ -177,7 +179,7 @@ fn the_family_of_tools_follows_the_backend() {
     assert_eq!(names(&home), ["time", "fetch_url", "web_search"]);
 }
 
-/// BE01, T01: a local backend without a pane is in the sandbox, as `bash` is.
+/// BE01, T01: a command on a local backend without a pane is in the sandbox.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_local_command_is_in_the_sandbox() {
     let bed = Bed::new(&local()).await;

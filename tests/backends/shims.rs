@@ -1,4 +1,4 @@
-//! Backends through fake programs: the names that haft looks for, and the arguments that it passes.
+//! Backends with fake programs: the names that haft looks for, and the arguments that it passes.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -8,18 +8,18 @@ use serde_json::json;
 
 use crate::cli::{Answer, Home};
 
-/// A home with a PATH of its own: what shells need, and nothing that reaches a target.
+/// A home with its own PATH: the programs that shells need, and fake ones.
 struct Shims {
     home: Home,
     programs: PathBuf,
 }
 
-/// What the scripts of backends use.
+/// The programs that the backends' scripts use.
 pub(crate) const USUAL: &[&str] = &[
     "sh", "head", "cat", "env", "grep", "sleep", "setsid", "tr", "wc", "tail", "mv", "rm", "cp", "readlink",
 ];
 
-/// A container engine that runs what it is told here, and writes down what that was.
+/// A container engine that runs its command here, and records its arguments.
 pub(crate) const ENGINE: &str = r#"#!/bin/sh
 printf '%s\n' "$(basename "$0") $*" >>"$HOME/told"
 case $1 in
@@ -28,7 +28,7 @@ case $1 in
 esac
 "#;
 
-/// An ssh that runs what it is told here.
+/// An ssh that runs its command here, and records its arguments.
 pub(crate) const SSH: &str = r#"#!/bin/sh
 printf '%s\n' "ssh $*" >>"$HOME/told"
 master=; socket=
@@ -81,7 +81,7 @@ impl Shims {
     }
 }
 
-/// BE01, BE02: docker is asked before podman, each with its own word for standard input.
+/// BE01, BE02: haft uses docker before podman, each with its own option for standard input.
 #[test]
 fn the_engine_that_is_there_is_used_as_it_wants_to_be() {
     for (engine, option) in [("docker", "-i"), ("podman", "--interactive")] {
@@ -99,7 +99,7 @@ fn the_engine_that_is_there_is_used_as_it_wants_to_be() {
     assert!(both.report().contains("docker exec") && !both.report().contains("podman"), "{}", both.report());
 }
 
-/// C11: what panes need and is not there is named, and not a directory that is.
+/// C11: an error names the missing program that panes need.
 #[test]
 fn a_tool_that_panes_need_is_named_where_it_is_missing() {
     let tmux = "#!/bin/sh\nexit 1\n";
@@ -109,7 +109,7 @@ fn a_tool_that_panes_need_is_named_where_it_is_missing() {
     assert!(answer.stderr.contains("panes need `mkfifo`"), "{}", answer.stderr);
 }
 
-/// C11: who sits in a pane of their own is told that haft can have one.
+/// C11: inside a tmux pane `haft check` mentions `--tmux`.
 #[test]
 fn a_person_in_tmux_is_offered_a_pane() {
     let home = Home::new();
@@ -124,7 +124,7 @@ fn a_person_in_tmux_is_offered_a_pane() {
     assert!(!said(None).contains("--tmux"), "{}", said(None));
 }
 
-/// How often haft, at a terminal in a pane of tmux, offers a pane of its own.
+/// The number of times that haft, at a terminal in a tmux pane, mentions `--tmux`.
 fn offers(program: &str, arguments: &[&str]) -> Option<usize> {
     let home = Home::new();
     home.write("program.toml", program);
@@ -139,7 +139,7 @@ fn offers(program: &str, arguments: &[&str]) -> Option<usize> {
     )
 }
 
-/// U14: it is said once, and not at each start.
+/// U14: haft mentions `--tmux` once, and not at each start.
 #[test]
 fn a_pane_is_offered_once() {
     let home = Home::new();
@@ -160,7 +160,7 @@ fn a_pane_is_offered_once() {
     }
 }
 
-/// C11: the same where an agent runs or tools are served, once, and not where panes were spoken of or a program reads.
+/// C11: `run` and `serve` mention `--tmux` once, unless the options or the program decide on panes or output is JSON.
 #[test]
 fn a_run_in_tmux_is_offered_a_pane() {
     let provider = "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"http://127.0.0.1:9/v1\"\nmax_retries = 0\n";
@@ -176,14 +176,14 @@ fn a_run_in_tmux_is_offered_a_pane() {
         let Some(offers) = offers(provider, &arguments) else { return };
         assert_eq!(offers, count, "{arguments:?}");
     }
-    // A host that has tmux is given a pane unasked.
+    // A host with tmux gets a pane by default.
     for backend in ["tmux = false", "tmux = true", "ssh = \"nowhere.invalid\""] {
         let program = format!("{provider}[backend]\n{backend}\n");
         assert_eq!(offers(&program, &["serve"]), Some(0), "{backend}");
     }
 }
 
-/// BE02: no engine, an engine without the container, a container that is stopped.
+/// BE02: the error says that there is no engine, that the container is stopped, or why the engine failed.
 #[test]
 fn what_keeps_a_container_from_being_used_is_said() {
     let none = Shims::new().call(&["--container", "web"], "true");
@@ -199,14 +199,14 @@ fn what_keeps_a_container_from_being_used_is_said() {
     let failing = ENGINE
         .replace("echo \"${RUNNING:-true}\"", "echo 'no daemon here' >&2")
         .replace("STATUS:-0", "STATUS:-1");
-    // The one whose service does not run does not keep the other from being asked.
+    // haft uses the second engine if the service of the first does not run.
     let other = Shims::new().with("docker", &failing).with("podman", ENGINE);
     assert_eq!(other.call(&["--container", "web"], "true").code, 0);
     let answer = Shims::new().with("docker", &failing).call(&["--container", "web"], "true");
     assert!(answer.stderr.contains("`docker`: no daemon here"), "{}", answer.stderr);
 }
 
-/// BE03: a name is never an option, and what could be one is refused before anything is started.
+/// BE03: a container or host name that looks like an option is refused before any program starts.
 #[test]
 fn a_name_that_looks_like_an_option_is_refused() {
     let shims = Shims::new().with("docker", ENGINE).with("ssh", SSH);
@@ -220,7 +220,7 @@ fn a_name_that_looks_like_an_option_is_refused() {
     assert_eq!(shims.report(), "");
 }
 
-/// BE01, BE04, BE05: ssh is told to ask nothing, opens one connection, and works without tmux.
+/// BE01, BE04, BE05: ssh runs without questions, opens one connection, and works without tmux.
 #[test]
 fn a_host_without_tmux_runs_commands_and_leaves_none_behind() {
     let shims = Shims::new().with("ssh", SSH);
@@ -245,7 +245,7 @@ fn a_host_without_tmux_runs_commands_and_leaves_none_behind() {
     assert!(refused.stderr.contains("tmux is not installed on ssh:me@host"), "{}", refused.stderr);
 }
 
-/// BE05: no tmux here is said too.
+/// BE05: `--tmux` without tmux on this machine is refused.
 #[test]
 fn a_pane_without_tmux_is_refused() {
     let answer = Shims::new().call(&["--tmux"], "true");

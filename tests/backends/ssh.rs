@@ -8,7 +8,7 @@ use haft::backend::CommandEnd;
 use super::host_context::{Bed, Kind, session, ssh, ssh_to, variable};
 use crate::common::wait::{eventually, within};
 
-/// The command lines of connections whose socket lies in `state`.
+/// The command lines of connections with their socket in `state`.
 fn masters(state: &Path) -> Vec<(u32, String)> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let lines = entries.filter_map(|entry| {
@@ -16,7 +16,7 @@ fn masters(state: &Path) -> Vec<(u32, String)> {
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         Some((process, String::from_utf8_lossy(&line).replace('\0', " ")))
     });
-    // A connection calls itself by its socket once it is in the background, and as it was started before.
+    // A connection in the background has its socket in its name; the process has its original arguments before.
     lines
         .filter(|(_, line)| {
             line.contains(state.to_str().unwrap()) && line.contains("ssh") && line.contains(" -M ")
@@ -24,10 +24,10 @@ fn masters(state: &Path) -> Vec<(u32, String)> {
         .collect()
 }
 
-/// Ends the server's side of the connection whose socket lies in `state`, as a network that fails does.
+/// Ends the server's side of the connection with its socket in `state`, like a network failure.
 pub(crate) fn drop_connection(state: &Path) {
     let (master, _) = masters(state).into_iter().next().expect("no connection");
-    // The client's own port leads to the process that serves it.
+    // The client's port identifies the process that serves it.
     let port = local_port(master).expect("the connection has no port");
     let server = serving(port).expect("nobody serves the connection");
     let process = rustix::process::Pid::from_raw(server).unwrap();
@@ -53,8 +53,8 @@ fn local_port(process: u32) -> Option<u16> {
     connections().into_iter().find(|(_, _, inode)| own.contains(inode)).map(|(local, _, _)| local)
 }
 
-/// The process of the server that has the other end of the connection from `port`: not the listener,
-/// which has handed it on.
+/// The server's process at the other end of the connection from `port`: not the listener, which has handed the
+/// connection on.
 fn serving(port: u16) -> Option<i32> {
     let inode = connections().into_iter().find(|(_, remote, _)| *remote == port)?.2;
     let all = fs::read_dir("/proc").unwrap().flatten();
@@ -64,7 +64,7 @@ fn serving(port: u16) -> Option<i32> {
     i32::try_from(found).ok()
 }
 
-/// BE04: one connection for everything, closed at the end.
+/// BE04: all commands share one connection, which closes at the end.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_connection_is_opened_shared_and_closed() {
     let Some(kind) = ssh() else { return };
@@ -81,14 +81,14 @@ async fn one_connection_is_opened_shared_and_closed() {
     assert!(masters(&bed.host_context.state).is_empty());
     let again = bed.run("echo again").await;
     assert_eq!(again.output, b"again\n");
-    // Dropped without a word, it is closed too, and its folder is gone.
+    // Dropping also closes the connection, and removes its folder.
     let (state, directory) = (bed.host_context.state.clone(), bed.work());
     drop(bed);
     eventually("the connection is closed", || masters(&state).is_empty()).await;
     assert!(!directory.exists());
 }
 
-/// BE04: what cannot be set up leaves no connection.
+/// BE04: a failed setup leaves no connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_setup_leaves_no_connection() {
     let Some(choice) = ssh_to("box") else { return };
@@ -103,7 +103,7 @@ fn all_masters() -> usize {
     masters(Path::new("/")).len()
 }
 
-/// BE04: nothing is asked, and what keeps haft out is said with the way in.
+/// BE04: haft asks no question, and the error says why the connection failed and how to log in.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_is_not_let_in_is_told_how_to_be() {
     let Some(choice) = ssh_to("stranger") else { return };
@@ -119,7 +119,7 @@ async fn whoever_is_not_let_in_is_told_how_to_be() {
     assert!(error.contains("cannot connect to `no-such-host.invalid`: "), "{error}");
 }
 
-/// BE04: 200 commands over one connection.
+/// BE04: 200 commands share one connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_hundred_commands_share_one_connection() {
     let Some(kind) = ssh() else { return };
@@ -132,7 +132,7 @@ async fn two_hundred_commands_share_one_connection() {
     bed.backend.close().await;
 }
 
-/// BE05: a pane where tmux is, none where it is not wanted.
+/// BE05: a host with tmux gets a pane, unless `tmux = false`.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
     let Some(choice) = ssh_to("box") else { return };
@@ -146,7 +146,7 @@ async fn a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
     bed.backend.close().await;
 }
 
-/// A haft on the host confines commands there; without one it is said that nothing does.
+/// haft on the host confines commands there; without it haft reports that commands are not confined.
 #[tokio::test(flavor = "multi_thread")]
 async fn sb_on_a_host_with_a_haft_commands_are_confined_by_it() {
     let Some(kind) = ssh() else { return };

@@ -1,6 +1,6 @@
 //! The duration of a plugin call compared to the floor: the same component called with bare wasmtime.
 //!
-//! Variants are timed in turn, round by round, so that a machine whose speed drifts changes all of them alike. The
+//! The variants run in turn, round by round, so that a machine whose speed drifts changes all variants alike. The
 //! result is the last column, the ratio to the first row of the table.
 //!
 //! `cargo bench`, or `cargo bench -- NAME` for one table.
@@ -93,7 +93,7 @@ fn call_in(
     assert!(!result.is_error, "{}", result.content);
 }
 
-/// One call, with what a program adds to it: five secrets to leave out, and the journal.
+/// One call with the additions of a program: five secrets to redact, and the journal.
 fn journal() {
     let (runtime, directory) = (runtime(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
     let toolbox = toolbox(&runtime, &engine(true, true), "hello", &Grant::none());
@@ -142,7 +142,7 @@ fn dispatch() {
     table.print();
 }
 
-/// One call of a typed function, by way of JSON.
+/// One call of a typed function, with arguments in JSON.
 fn typed() {
     let runtime = runtime();
     let types = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/guests/built/types.wasm");
@@ -179,7 +179,7 @@ fn read() {
     table.print();
 }
 
-/// From a component's file to its list of tools, for the first time and afterwards.
+/// From a component's file to its list of tools, without and with the cache.
 fn load() {
     let runtime = runtime();
     let source = Source::File(component("files"));
@@ -195,7 +195,7 @@ fn load() {
     table.print();
 }
 
-/// How soon a call is answered while other guests use up every processor, and how soon those end.
+/// The duration of calls while other guests use every processor, and the time until those guests end.
 fn spinning() {
     const SPINNING: usize = 8;
     const CALLS: usize = 200;

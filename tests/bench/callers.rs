@@ -23,13 +23,13 @@ use serde_json::json;
 
 use crate::rounds::rounds;
 
-/// Rounds; each measures everything once.
+/// Rounds; each runs every measurement once.
 const ROUNDS: usize = 20;
 
 /// Checks in a round.
 const CHECKS: usize = 1000;
 
-/// Callers with a token: as many as there may be.
+/// Callers with a token: the limit of haft.
 const CALLERS: usize = 64;
 
 fn main() {

@@ -44,7 +44,7 @@ fn main() {
     });
 }
 
-/// Memory that is really there, and threads that wait.
+/// Memory that is resident, and threads that wait.
 struct Ballast {
     memory: Vec<u8>,
     stop: std::sync::Arc<std::sync::Barrier>,
@@ -70,7 +70,7 @@ impl Drop for Ballast {
     }
 }
 
-/// Every way to start the command, and how long each of its runs took.
+/// The ways to start the command, and the duration of each run.
 struct Ways {
     names: Vec<&'static str>,
     times: Vec<Vec<Duration>>,
@@ -113,7 +113,7 @@ async fn measure() -> Ways {
 
 const ARGUMENTS: [&str; 4] = ["--noprofile", "--norc", "-c", "true"];
 
-/// Lets what earlier runs left to be cleared away be cleared away.
+/// Gives the system time to remove the remains of earlier runs.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(3)).await;
 }
@@ -122,7 +122,7 @@ async fn plain(directory: &Path) -> Duration {
     #[expect(clippy::disallowed_methods, reason = "what confinement is compared with")]
     let mut command = tokio::process::Command::new(find_on_path("bash").unwrap());
     command.args(ARGUMENTS).current_dir(directory).env_clear().stdin(Stdio::null());
-    // What a child of haft is given.
+    // The environment of a child of haft.
     let passed_on = ENVIRONMENT.iter().filter_map(|name| Some((*name, std::env::var_os(name)?)));
     command.envs(passed_on).env("PATH", search_path()).env("TERM", "dumb").env("PWD", directory);
     settle().await;

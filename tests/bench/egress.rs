@@ -1,5 +1,5 @@
-//! The cost of single hosts: a child that connects to a granted host of this machine compared to one that no one holds,
-//! in turn. Small requests, a GiB, the start of a child, and the memory of haft with many open connections. Prints a
+//! The cost of single hosts: a child that connects to a granted host of this machine compared to an unconfined child,
+//! in turn. Small requests, 1 GiB, the start of a child, and the memory of haft with many open connections. Prints a
 //! table; no time fails the benchmark.
 //!
 //! `cargo bench --bench egress`
@@ -35,7 +35,7 @@ const OPEN: usize = 1000;
 const BYTES: u64 = 1 << 30;
 const HELPER: &str = env!("CARGO_BIN_EXE_haft-confine");
 
-/// A byte that asks the server for a small answer, for [`BYTES`], and to count connections.
+/// The byte by which a client requests a small answer, [`BYTES`] bytes, or an open connection.
 const SMALL: u8 = b's';
 const LARGE: u8 = b'l';
 const HELD: u8 = b'h';
@@ -50,7 +50,7 @@ fn main() {
     runtime.block_on(measure());
 }
 
-/// What a child does; prints the microseconds that it took.
+/// The work of a child; prints its duration in microseconds.
 fn client(deed: &str, port: u16) {
     let reach = |kind: u8| {
         let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
@@ -99,14 +99,14 @@ fn server() -> u16 {
     port
 }
 
-/// KiB of a process in memory.
+/// The resident memory of a process, in KiB.
 fn memory(process: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// KiB of the helpers of this process, with those that are ready or watch.
+/// The resident memory of this process's helpers, in KiB, with those that wait or watch.
 fn helpers() -> u64 {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
     let names = processes.filter_map(|entry| entry.file_name().into_string().ok());
@@ -157,7 +157,7 @@ async fn plain(deed: &str, port: u16) -> Duration {
     took(&String::from_utf8(command.output().await.unwrap().stdout).unwrap())
 }
 
-/// Returns what the child says that it took, and what all of it took.
+/// Returns the duration that the child reports, and the duration of the whole run.
 async fn confined(confiner: &Confiner, grant: &Grant, deed: &str, port: u16) -> (Duration, Duration) {
     let job = ProcessSpec {
         program: std::env::current_exe().unwrap(),

@@ -7,16 +7,16 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
-/// The first argument of a process that is such a server.
+/// The first argument of a process that is this server.
 pub(crate) const FLOOR: &str = "floor";
 
-/// How such a server is started: this program, with the word before `more`.
+/// The command that starts this server: this program, with [`FLOOR`] before `more`.
 pub(crate) fn command(more: &[&str]) -> Vec<String> {
     let own = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
     [own.as_str(), FLOOR].iter().chain(more).map(ToString::to_string).collect()
 }
 
-/// Serves, where this process was started for it; what it ends with.
+/// Serves if this process was started as the server; the exit code then.
 pub(crate) fn entry(serve: impl FnOnce(&str)) -> Option<ExitCode> {
     let mut words = std::env::args().skip(1);
     (words.next()? == FLOOR).then(|| {
@@ -25,7 +25,7 @@ pub(crate) fn entry(serve: impl FnOnce(&str)) -> Option<ExitCode> {
     })
 }
 
-/// The answer to a message, if it asks for one.
+/// The answer to a message, if it is a request.
 pub(crate) fn answer(message: &[u8]) -> Option<String> {
     let message: Value = serde_json::from_slice(message).unwrap();
     let id = message.get("id")?;

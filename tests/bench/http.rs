@@ -51,13 +51,13 @@ use crate::server::{Command, Server};
 /// Rounds; each measures every server once.
 const ROUNDS: usize = 5;
 
-/// Clients at once, and how many calls they make together in a round.
+/// Concurrent clients, and the calls that they make together in a round.
 const LOADS: [(usize, usize); 3] = [(1, 2000), (64, 8000), (1000, 8000)];
 
-/// Sessions that are opened and left alone.
+/// Sessions that are opened and then idle.
 const IDLE: usize = 1000;
 
-/// How long they are left alone before they count as idle.
+/// Time after which the sessions count as idle.
 const LEFT_ALONE: Duration = Duration::from_secs(100);
 
 fn main() -> ExitCode {
@@ -84,13 +84,13 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What answers without doing anything.
+/// The server that only answers.
 fn nothing() -> Command {
     let call = json!({"name": "echo", "arguments": {"text": "hi"}});
     Command::new("floor", floor::command(&["PORT"]), call)
 }
 
-/// Calls until everything that is done once has been done.
+/// Calls for half a second, so that caches and pools are full.
 fn settle(server: &Server, echo: &Value) {
     let (begun, mut client) = (Instant::now(), Client::open(server));
     while begun.elapsed() < Duration::from_millis(500) {
@@ -126,7 +126,7 @@ fn measure(servers: &[Server], commands: &[Command], count: usize, calls: usize)
     row("  longest wait for an answer, ms", commands, slowest);
 }
 
-/// What sessions cost whose clients are not there.
+/// The memory of sessions without connections.
 fn idle(server: &Server) {
     settle(server, &json!({"name": "p0__hello", "arguments": {"name": "hi"}}));
     let before = server.resident();

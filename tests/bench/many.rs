@@ -1,7 +1,7 @@
 //! The cost of a program with 1,000 plugins compared to one with 10: listing its tools, one call in a new process,
 //! and one call among many in a running process. Every plugin is a distinct component in the cache.
 //!
-//! Both programs are measured in turn, round by round; the result is the last column.
+//! Both programs run in turn, round by round; the result is the last column.
 
 #![expect(
     clippy::disallowed_methods,
@@ -32,17 +32,17 @@ use serde_json::json;
 use crate::table::Table;
 use crate::tiny::Tiny;
 
-/// How many plugins the two programs have.
+/// Number of plugins of the two programs.
 const COUNTS: [usize; 2] = [10, 1000];
 const NAMES: [&str; 2] = ["10 plugins", "1,000 plugins"];
 
 fn main() -> ExitCode {
-    // Started by haft, to help to confine.
+    // haft started this process as a helper for confinement.
     if let Some(code) = haft::backend::entry() {
         return code;
     }
     match std::env::var_os("HAFT_BENCH_MANY") {
-        // Started by itself, where home and cache are the benchmark's own.
+        // The benchmark started this process, with its own home and cache.
         Some(folder) => dispatch(Path::new(&folder)),
         None => measure(),
     }
@@ -59,7 +59,7 @@ fn measure() {
     for count in COUNTS {
         haft(folder, count, &["tools"]);
     }
-    // Files changed just now are read again.
+    // haft reads files again that changed just now.
     std::thread::sleep(Duration::from_secs(3));
     for count in COUNTS {
         haft(folder, count, &["tools"]);
@@ -74,7 +74,7 @@ fn measure() {
     );
 }
 
-/// A child that has its home and its cache below `folder`.
+/// A child whose home and cache are below `folder`.
 fn at_home<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
     command
         .env("HOME", folder)
@@ -83,7 +83,7 @@ fn at_home<'c>(command: &'c mut Command, folder: &Path) -> &'c mut Command {
         .env("XDG_STATE_HOME", folder.join("state"))
 }
 
-/// A program of `count` plugins in `folder`, each component with a section that makes it another one.
+/// A program of `count` plugins in `folder`; a custom section makes each component distinct.
 fn program(folder: &Path, count: usize) {
     std::fs::create_dir(folder).unwrap();
     let description =
@@ -113,7 +113,7 @@ fn file(folder: &Path, count: usize) -> PathBuf {
     folder.join(count.to_string()).join("program.toml")
 }
 
-/// Microseconds of both.
+/// The medians of both programs, in microseconds.
 fn compare(title: &'static str, folder: &Path, arguments: &[&str]) -> [f64; 2] {
     let mut table = Table::new(title);
     for (count, name) in COUNTS.into_iter().zip(NAMES) {

@@ -37,11 +37,11 @@ const ROUNDS: usize = 40;
 /// Calls one after the other in a round.
 const SLICE: usize = 50;
 
-/// Calls of a burst, and how many of them at once.
+/// Calls of a burst, and the number of concurrent ones.
 const BURST: usize = 2000;
 const AT_ONCE: usize = 64;
 
-/// Calls of 20 ms each, for one place of each worker.
+/// Calls of 20 ms, for each worker with one place.
 const SLEEPS: usize = 100;
 
 /// A child that ends with the benchmark.
@@ -55,20 +55,20 @@ impl Drop for Process {
 }
 
 fn main() -> ExitCode {
-    // Started by haft, to help to confine.
+    // haft started this process as a helper for confinement.
     if let Some(code) = haft::backend::entry() {
         return code;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     match std::env::var("HAFT_BENCH_ECHO_URL") {
-        // Started by itself.
+        // The benchmark started this process.
         Ok(url) => runtime.block_on(echo(&url)),
         Err(_) => runtime.block_on(measure()),
     }
     ExitCode::SUCCESS
 }
 
-/// Answers whatever comes with the same bytes.
+/// Answers each message with its own bytes.
 async fn echo(url: &str) {
     let client = async_nats::connect(url).await.unwrap();
     let mut asked = client.subscribe("bench.echo").await.unwrap();
@@ -115,7 +115,7 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// The program in `folder`, as a gate.
+/// The program in `folder`, loaded as a gate.
 async fn program(folder: &Path, name: &str, url: &str) -> Arc<Program> {
     std::fs::create_dir_all(folder.join("home")).unwrap();
     let (guest, hello) = ("tests/guests/built/hostile.wasm", "plugins/built/hello.wasm");
@@ -166,12 +166,12 @@ async fn ready(program: &Program) {
     }
 }
 
-/// A call that changes nothing, of the component that the bench `call` measures.
+/// A call without effects, of the component that the benchmark `call` measures.
 async fn reads(program: &Program) -> bool {
     call(program, "hello__hello", json!({ "name": "hi" })).await
 }
 
-/// As many bytes as a call of the gate has.
+/// As many bytes as a call of the gate.
 fn payload() -> bytes::Bytes {
     vec![b'x'; 250].into()
 }
@@ -181,7 +181,7 @@ fn median(mut times: Vec<f64>) -> f64 {
     times[times.len() / 2]
 }
 
-/// One call after the other: NATS alone, a call that only reads, and one that is claimed first.
+/// Sequential calls: NATS alone, a call that only reads, and a call with a claim.
 async fn one_by_one(client: &async_nats::Client, program: &Program) {
     let (mut floor, mut read, mut claimed) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..rounds(ROUNDS) {
@@ -206,7 +206,7 @@ async fn one_by_one(client: &async_nats::Client, program: &Program) {
     println!("  gate and worker, a command   {claimed:8.0}   claimed, a process started");
 }
 
-/// Many at once, by the second.
+/// Concurrent calls, per second.
 async fn at_once(client: &async_nats::Client, program: &Arc<Program>) {
     let (mut floor, mut read) = (Vec::new(), Vec::new());
     for _ in 0..rounds(ROUNDS / 4) {
@@ -253,7 +253,7 @@ async fn scale(folder: &Path, url: &str) {
     println!("a tool that waits 20 ms, workers with one place each, calls a second");
     let mut first = None;
     for count in [1, 2, 4] {
-        // Each number has a program of its own: no worker of the last one is in the way.
+        // Each count has its own program, so that workers of the last one do not disturb.
         let place = folder.join(format!("scale-{count}"));
         let program = program(&place, &format!("bench-{count}"), url).await;
         let workers: Vec<_> = (0..count).map(|n| worker(&place, url, &format!("w{n}"), 1)).collect();
@@ -261,7 +261,7 @@ async fn scale(folder: &Path, url: &str) {
         while program.placement.gate().unwrap().health().await.unwrap().workers.len() < count {
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        // Every worker has compiled it by then.
+        // Every worker has compiled the component after these calls.
         sleeps(&program, 8 * count).await;
         let rate = sleeps(&program, SLEEPS * count).await;
         let factor = rate / *first.get_or_insert(rate);

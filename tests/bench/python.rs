@@ -36,10 +36,10 @@ use tokio::runtime::Runtime;
 
 use crate::table::Table;
 
-/// Between two calls: a model thinks for longer.
+/// Pause between two calls: a model takes longer.
 const PAUSE: Duration = Duration::from_millis(30);
 
-/// What a fresh instance may take of the floor, and one that is kept.
+/// The promised limits: the ratio to the floor of a fresh instance, and of a reused one.
 const PROMISED: [f64; 2] = [1.0 / 3.0, 1.0 / 5.0];
 
 fn main() {
@@ -70,7 +70,7 @@ fn load(runtime: &Runtime, engine: &Engine, component: &Path) -> Plugin {
     runtime.block_on(Plugin::load(engine, "python", source, &Limits::default())).unwrap()
 }
 
-/// Compiling, which happens once, tells of itself and uses every processor; then loading.
+/// The first load: haft reports the compilation, which uses every processor and happens once; then it loads.
 fn first_load(runtime: &Runtime, component: &Path, cache: &Path) {
     println!("\nfrom the file to its list of tools");
     let events = Events::to(|event| match event {
@@ -89,7 +89,7 @@ fn first_load(runtime: &Runtime, component: &Path, cache: &Path) {
 /// The processor time of this process so far, in steps of 10 ms.
 fn processor_time() -> Duration {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
-    // After the name, which may hold anything: user and system time are the 12th and 13th.
+    // The name may contain any character: user and system time are fields 12 and 13 after it.
     let fields = stat.rsplit_once(')').unwrap().1;
     let ticks = fields.split_whitespace().skip(11).take(2);
     Duration::from_millis(10) * ticks.map(|ticks| ticks.parse::<u32>().unwrap()).sum::<u32>()
@@ -108,7 +108,7 @@ fn call(runtime: &Runtime, toolbox: &Toolbox, arguments: &Value) {
     assert!(!result.is_error, "{}", result.content);
 }
 
-/// The ratios to the floor of a fresh instance and of one that is kept.
+/// The ratios to the floor of a fresh instance and of a reused one.
 fn calls(runtime: &Runtime, component: &Path, cache: &Path) -> [f64; 2] {
     let floor = floor::Floor::new(component);
     let fresh = load(runtime, &engine(cache, true, Events::none()), component);

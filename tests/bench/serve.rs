@@ -44,20 +44,20 @@ use crate::setting::setting;
 /// Rounds; each measures every variant once.
 const ROUNDS: usize = 40;
 
-/// Calls one after the other in a round.
+/// Sequential calls in a round.
 const SLICE: usize = 25;
 
-/// Calls of a burst, and how many of them at once.
+/// Calls of a burst, and the number of concurrent ones.
 const BURST: usize = 400;
 const AT_ONCE: usize = 8;
 
 /// Starts of each server.
 const STARTS: usize = 15;
 
-/// Rounds with guests that never end.
+/// Rounds with guests that never return.
 const SPINS: usize = 5;
 
-/// A server, and how it is spoken to.
+/// A server, and its calls.
 struct Server {
     name: &'static str,
     command: Vec<String>,
@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// haft with a program of ten plugins, of which one echoes.
+/// haft with a program of ten plugins and an echo call.
 fn haft(folder: &Path) -> Server {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text = "[program]\nname = \"bench\"\nversion = \"1.0.0\"\n".to_owned();
@@ -117,13 +117,13 @@ fn peer() -> Option<Server> {
     Some(Server { name: "peer", command, echo, sleep })
 }
 
-/// What answers without doing anything.
+/// The server that only answers.
 fn nothing() -> Server {
     let call = json!({"name": "echo", "arguments": {"text": "hi"}});
     Server { name: "floor", command: floor::command(&[]), echo: call.clone(), sleep: call }
 }
 
-/// From exec to the whole list of tools, warm.
+/// The time from exec to the whole list of tools, with a warm cache.
 fn start(folder: &Path, servers: &[Server]) {
     let mut times: Vec<Vec<f64>> = vec![Vec::new(); servers.len()];
     for round in 0..=rounds(STARTS) {
@@ -150,7 +150,7 @@ fn calls(folder: &Path, servers: &[Server]) {
         servers.iter().map(|server| Child::start(&server.command, folder)).collect();
     for (child, server) in children.iter_mut().zip(servers) {
         child.open();
-        // As every client does.
+        // Every client lists the tools.
         child.request("tools/list", json!({}));
         child.settle(&server.echo);
     }
@@ -158,7 +158,7 @@ fn calls(folder: &Path, servers: &[Server]) {
     for table in [&mut pings, &mut echoes, &mut rates] {
         table.resize(servers.len(), Vec::new());
     }
-    // In all, since the kernel counts it by hundredths of a second.
+    // A sum, because the kernel counts in hundredths of a second.
     let mut costs: Table = vec![vec![0.0]; servers.len()];
     for _ in 0..rounds(ROUNDS) {
         for (index, (child, server)) in children.iter_mut().zip(servers).enumerate() {
@@ -180,7 +180,7 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("echo, us", servers, echoes);
     row("echo, 8 at once, calls/s", servers, rates);
     row("… processor time a call, us", servers, costs);
-    // Up to here both have done the same.
+    // All servers have made the same calls up to this point.
     row("peak memory, MiB", servers, peaks(&children));
     let asleep = |(child, server): (&mut Child, &Server)| {
         let sleep = |_| seconds(|| child.burst(&server.sleep, AT_ONCE, AT_ONCE)) * 1e3;
@@ -192,12 +192,12 @@ fn calls(folder: &Path, servers: &[Server]) {
     row("end after hanging up, ms", servers, ends);
 }
 
-/// MiB of memory at most, by server.
+/// The peak memory by server, in MiB.
 fn peaks(children: &[Child]) -> Table {
     children.iter().map(|child| vec![child.peak() as f64 / f64::from(1 << 20)]).collect()
 }
 
-/// haft beside as many guests that never end: how long others wait, and how long haft takes to end.
+/// haft with [`AT_ONCE`] guests that never return: the waits of other calls, and the time until haft ends.
 fn spinning(folder: &Path, own: &[Server]) {
     let spin = json!({"name": "guest__spin", "arguments": {}});
     let (mut pings, mut echoes, mut ends) = <(Vec<f64>, Vec<f64>, Vec<f64>)>::default();

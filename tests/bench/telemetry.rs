@@ -33,7 +33,7 @@ use crate::server::{Command, Server};
 /// Calls of each server.
 const CALLS: usize = 4000;
 
-/// Calls before that.
+/// Calls of each server before the measurement.
 const WARM: usize = 300;
 
 fn main() {
@@ -47,7 +47,7 @@ fn main() {
     let mut times: [Vec<f64>; 3] = Default::default();
     for round in 0..WARM + rounds(CALLS) {
         for turn in 0..clients.len() {
-            // Whoever goes first finds the caches as the last one left them.
+            // A rotating order, because the first server finds the caches of the last one.
             let index = (turn + round) % clients.len();
             let begun = Instant::now();
             let answer = clients[index].request("tools/call", &off.echo);
@@ -70,7 +70,7 @@ fn main() {
     );
 }
 
-/// Takes whatever is sent; where.
+/// Starts a receiver that accepts all data; its URL.
 fn receiver() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());

@@ -1,4 +1,4 @@
-//! Bounds that hold for every command: its end, the end of haft, and the amount of its output.
+//! Bounds of every command: its end, the end of haft, and the amount of its output.
 
 use haft::native::bash::Bash;
 use serde_json::json;
@@ -10,7 +10,7 @@ use crate::common::HANG;
 use crate::common::wait::eventually;
 use crate::workspace::Workspace;
 
-/// A desktop has more threads than a call may; they are no reason to refuse the call its own.
+/// A user with more threads than a call's limit can run commands, because the limit counts only the call's.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_user_can_still_run_commands() {
     const THREADS: usize = 700;
@@ -27,7 +27,7 @@ async fn a_busy_user_can_still_run_commands() {
     assert!(!result.is_error, "{result:?}");
 }
 
-/// A process that makes the next and ends, and so on: gone whenever somebody looks for it. Each holds the lock.
+/// A chain of processes: each starts the next one and ends, so that a search misses it. Each holds the lock.
 const CHAIN: &str = r#"
     #define _GNU_SOURCE
     #include <fcntl.h>
@@ -45,8 +45,8 @@ const CHAIN: &str = r#"
     }
 "#;
 
-/// TE14, TE15:
-/// Also without namespaces, and where many other processes are to be looked through.
+/// TE14, TE15: haft stops a chain of short-lived processes after a call, also without namespaces, and among many
+/// other processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_chain_of_processes_is_stopped() {
     let workspace = Workspace::unheard();

@@ -3,34 +3,34 @@
 
 use std::fmt;
 
-/// One thing that is tried.
+/// An escape attempt.
 pub(super) struct Case {
-    /// Also the name of its function in `hostile/`.
+    /// The name, also of its function in `hostile/`.
     pub(super) name: &'static str,
-    /// A script for `bash`; without one a function.
+    /// A script for `bash`; `None` for a function.
     pub(super) script: Option<&'static str>,
-    /// Switching off any one of these is enough to get out.
+    /// The layers of which each alone prevents the escape in `sandbox`.
     pub(super) without: Off,
-    /// The same in `rwx`, where there are fewer layers.
+    /// The layers of which each alone prevents the escape in `rwx`, which has fewer layers.
     pub(super) without_in_rwx: Off,
     pub(super) needs: Needs,
 }
 
-/// What getting out takes, besides that nothing is in the way.
+/// The conditions of an escape, besides missing layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Needs {
     Nothing,
-    /// To be root.
+    /// Root.
     Root,
-    /// Root, and a kernel that has such a thing and does not refuse it by itself.
+    /// Root, and a kernel that has the feature and does not refuse it itself.
     RootAndKernel,
-    /// A kernel that has such a thing and does not refuse it by itself.
+    /// A kernel that has the feature and does not refuse it itself.
     Kernel,
-    /// No layer to be off: what every child gets is in the way.
+    /// No condition: a property of every child prevents the case also without layers.
     Never,
 }
 
-/// Layers that are switched off.
+/// Disabled layers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Off(u8);
 
@@ -46,7 +46,7 @@ impl Off {
         self.0 & other.0 != 0
     }
 
-    /// What [`Self::fmt`] wrote.
+    /// Parses the output of [`Self::fmt`].
     pub(super) fn parse(text: &str) -> Self {
         NAMES.iter().find(|(_, name)| *name == text).unwrap().0
     }
@@ -74,22 +74,22 @@ const SECCOMP: Off = Off::SECCOMP;
 const CAPABILITIES: Off = Off::CAPABILITIES;
 const BOTH: Off = Off(Off::NAMESPACES.0 | Off::CAPABILITIES.0);
 
-/// A script.
+/// A case with a script.
 const fn sh(name: &'static str, script: &'static str) -> Case {
     Case { name, script: Some(script), without: NOTHING, without_in_rwx: NOTHING, needs: Needs::Nothing }
 }
 
-/// A function.
+/// A case with a function.
 const fn py(name: &'static str) -> Case {
     Case { name, script: None, without: NOTHING, without_in_rwx: NOTHING, needs: Needs::Nothing }
 }
 
-/// A script about what is hidden or fixed, which only mounts can keep.
+/// A script against hidden or fixed files, which only mounts protect.
 const fn sealed_sh(name: &'static str, script: &'static str) -> Case {
     sh(name, script).without(NAMESPACES).in_rwx(NAMESPACES)
 }
 
-/// The same, a function.
+/// A function against hidden or fixed files, which only mounts protect.
 const fn sealed_py(name: &'static str) -> Case {
     py(name).without(NAMESPACES).in_rwx(NAMESPACES)
 }
@@ -108,9 +108,9 @@ impl Case {
     }
 }
 
-/// `sandbox`: only the workspace may be written, everything may be read.
+/// `sandbox`: a tool writes in the workspace alone, and reads everything.
 pub(super) const SANDBOX: &[Case] = &[
-    // Files outside, by every way that leads there.
+    // Files outside, by every kind of path.
     sh("absolute_path", "echo x > $O/new"),
     sh("appended", "echo x >> $O/kept"),
     sh("overwritten", "echo x > $O/kept"),
@@ -164,7 +164,7 @@ pub(super) const SANDBOX: &[Case] = &[
     py("io_uring").needs(Needs::Kernel),
     py("fifo").without(LANDLOCK),
     py("shared_memory_file").without(NAMESPACES),
-    // Devices and the kernel's own files.
+    // Devices and kernel files.
     py("device_node").without(LANDLOCK).needs(Needs::Root),
     py("block_device").needs(Needs::RootAndKernel),
     py("made_block_device").needs(Needs::RootAndKernel),
@@ -214,16 +214,15 @@ pub(super) const SANDBOX: &[Case] = &[
     py("message_queue").needs(Needs::Kernel),
     py("set_user_id").without(SECCOMP),
     py("file_capabilities").without(CAPABILITIES).needs(Needs::RootAndKernel),
-    // After the call.
+    // After the end of the call.
     py("daemon").needs(Needs::Never),
     py("daemon_outside"),
 ];
 
-/// One that ends what it runs in, in a call of its own; otherwise like [`SANDBOX`].
+/// A case that ends its own call's processes, so that it needs its own call; else like [`SANDBOX`].
 pub(super) const ALONE: &[Case] = &[py("watcher_killed")];
 
-/// `sandbox`, where things in the workspace are hidden or fixed. Without mounts nothing is, and
-/// then nothing is run.
+/// `sandbox` with hidden or fixed files in the workspace. Without mounts nothing protects them, and no command runs.
 pub(super) const SEALED: &[Case] = &[
     sealed_sh("hidden_read", "cat state/secret secret.txt > loot"),
     sealed_sh("hidden_listed", "ls state > loot"),
@@ -238,7 +237,7 @@ pub(super) const SEALED: &[Case] = &[
     sealed_sh("hidden_hard_linked", "ln secret.txt mine; ln state/secret other; cat mine other > loot"),
     sealed_sh("hidden_by_link", "ln -s secret.txt mine; cat mine > loot"),
     sealed_py("hidden_by_roots"),
-    // Where the workspace is mounted a second time.
+    // A second mount of the workspace.
     sh(
         "hidden_by_another_name",
         "cd $W/../elsewhere && { echo x >> fixed.toml; echo x > fixed/new; cat secret.txt state/secret > $OLDPWD/loot; }",
@@ -259,13 +258,13 @@ pub(super) const SEALED: &[Case] = &[
     sealed_py("fixed_remounted").in_rwx(BOTH),
 ];
 
-/// Only some directories may be read.
+/// A tool reads some directories alone.
 pub(super) const UNREADABLE: &[Case] = &[
     sh("unread", "cat $O/secret > loot").without(LANDLOCK),
     sh("unread_through_a_link", "ln -s $O/secret leaf; cat leaf > loot").without(LANDLOCK),
     sh("unread_through_a_root", "cat /proc/self/root$O/secret > loot").without(LANDLOCK),
     sh("unread_through_dots", "cat ../../${O#${W%/*}/}/secret > loot").without(LANDLOCK),
-    // What cannot be moved is copied.
+    // `mv` copies a file that it cannot move.
     sh("unread_moved", "mv $O/secret mine; cat mine > loot").without(LANDLOCK),
     sh("unread_hard_linked", "ln $O/secret mine; cat mine > loot"),
     py("listed").without(LANDLOCK),
@@ -274,7 +273,7 @@ pub(super) const UNREADABLE: &[Case] = &[
     py("read_host_descriptor"),
 ];
 
-/// The network is cut.
+/// A tool has no network.
 pub(super) const CUT_OFF: &[Case] = &[
     py("tcp"),
     py("tcp_at_once").needs(Needs::Kernel),

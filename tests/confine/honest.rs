@@ -12,7 +12,7 @@ use super::host::{User, alone, command, confiner, is_inner};
 use crate::common::HANG;
 use crate::workspace::Workspace;
 
-/// A script that ends well, and the programs it takes.
+/// A script that must succeed, and the programs that it needs.
 #[derive(Clone, Copy)]
 struct Honest {
     name: &'static str,
@@ -24,9 +24,9 @@ struct Honest {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum When {
     Always,
-    /// Where there are no namespaces it may fail.
+    /// It may fail without namespaces.
     WithNamespaces,
-    /// It takes seconds, and shows little that others do not.
+    /// It takes seconds and covers little that other scripts do not.
     Once,
 }
 
@@ -189,13 +189,13 @@ const HONEST: &[Honest] = &[
 
 const LOOPBACK: &str = "python3 - <<'END'\nimport socket, threading\nserver = socket.create_server(('127.0.0.1', 0))\nthreading.Thread(target=lambda: server.accept()[0].sendall(b'x'), daemon=True).start()\nassert socket.create_connection(server.getsockname(), 5).recv(1) == b'x'\nEND";
 
-/// What a program gets where nothing else is said: the workspace, the temporary directory.
+/// The default grant of a program: the workspace and the temporary directory.
 fn grant(workspace: &Workspace) -> Grant {
     let root = |path: &Path| Root::resolve(Path::new("/"), path).unwrap();
     Grant::sandbox(SandboxMode::Sandbox, root(&workspace.path("")), [root(&std::env::temp_dir())])
 }
 
-/// Whether this user can run `program` at all, without any sandbox. `whoami` runs for users with a name.
+/// Whether this user can run `program` without a sandbox. `whoami` runs for users with a name.
 fn is_there(program: &str) -> bool {
     let mut tried = command(program);
     if program != "whoami" {
@@ -205,7 +205,7 @@ fn is_there(program: &str) -> bool {
     tried.status().is_ok_and(|status| !["cargo", "whoami"].contains(&program) || status.success())
 }
 
-/// Runs all that can be run without the layers that are `off`; returns those that did not end well.
+/// Runs all possible scripts without the layers in `off`; returns the failed ones.
 async fn run_all(off: Off) -> Vec<String> {
     let confiner = confiner(off);
     let is_wanted = |when| match when {
@@ -232,7 +232,7 @@ async fn run_all(off: Off) -> Vec<String> {
     failed
 }
 
-/// A repository that may be read and not written.
+/// A repository that a command reads and does not write.
 fn repository() -> std::path::PathBuf {
     let repository = std::env::temp_dir().with_file_name("repository");
     let script = "git init -q $0; cd $0; git config user.name a; git config user.email b; git commit -q --allow-empty -m first";
@@ -240,8 +240,7 @@ fn repository() -> std::path::PathBuf {
     repository
 }
 
-/// SB02, SB09:
-/// Everyday programs work in `sandbox` mode, for root and for an ordinary user.
+/// SB02, SB09: everyday programs work in `sandbox` mode, for root and for an ordinary user.
 #[tokio::test(flavor = "multi_thread")]
 async fn honest_programs_work() {
     if is_inner() {
@@ -250,9 +249,8 @@ async fn honest_programs_work() {
     for_each_user("confine::honest::honest_programs_work");
 }
 
-/// SB08:
-/// Also where there are no namespaces, as in most containers, except for what takes a device or a
-/// name space of its own.
+/// SB08: everyday programs work without namespaces, as in most containers, except programs that need a device or a
+/// namespace.
 #[tokio::test(flavor = "multi_thread")]
 async fn honest_programs_work_without_namespaces() {
     if is_inner() {
@@ -261,7 +259,7 @@ async fn honest_programs_work_without_namespaces() {
     for_each_user("confine::honest::honest_programs_work_without_namespaces");
 }
 
-/// Set where programs run that are run once.
+/// Enables the scripts of [`When::Once`].
 const ONCE: &str = "HAFT_SUITE_ONCE";
 
 fn for_each_user(test: &str) {

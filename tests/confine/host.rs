@@ -14,15 +14,15 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::cases::Off;
 
-/// Set, and a secret, in the environment of the process that plays the host.
+/// The variable with a secret, in the environment of the process that plays the host.
 pub(super) const SECRET: &str = "HAFT_SUITE_SECRET";
-/// The first of the users whom root becomes to see how ordinary ones fare.
+/// The highest id of the ordinary users that root becomes.
 const NOBODY: u32 = 65534;
 
-/// What nobody but the host writes.
+/// Memory that only an escape writes.
 static BUFFERS: [AtomicU64; 2] = [AtomicU64::new(0), AtomicU64::new(0)];
 
-/// Signals that mean something only here, and the case that sends each.
+/// Signals of the cases that send them.
 const SIGNALS: [(&str, i32); 3] =
     [("signalled_host", 10), ("signalled_group", 12), ("signalled_everybody", 23)];
 
@@ -34,7 +34,7 @@ pub(super) struct Host {
 }
 
 impl Host {
-    /// To be made once, in a process that was started by [`alone`].
+    /// Creates the host, once, in a process of [`alone`].
     pub(super) fn new() -> Self {
         let received = SIGNALS.map(|(_, number)| {
             let count = Arc::new(AtomicUsize::new(0));
@@ -50,7 +50,7 @@ impl Host {
         Self { python: python(), secret: std::env::var(SECRET).unwrap(), is_root, received }
     }
 
-    /// Cases whose signals or writes have arrived since the last look.
+    /// Cases whose signals or writes have arrived since the last call.
     pub(super) fn struck(&self) -> Vec<&'static str> {
         let signalled = SIGNALS.iter().zip(&self.received);
         let signalled = signalled
@@ -67,7 +67,7 @@ impl Host {
     }
 }
 
-/// Where the interpreter itself is: what is on `PATH` may be a script that looks for it.
+/// The path of the interpreter: the file on `PATH` may be a script that starts it.
 pub(crate) fn python() -> PathBuf {
     let output = command("python3")
         .args(["-c", "import sys; print(sys.executable)"])
@@ -76,17 +76,17 @@ pub(crate) fn python() -> PathBuf {
     String::from_utf8(output.stdout).unwrap().trim().into()
 }
 
-/// Every layer but those that are `off`.
+/// A confiner with every layer except `off`.
 pub(super) fn confiner(off: Off) -> Confiner {
     confiner_by(std::env::var_os(HELPER).unwrap(), off)
 }
 
-/// Every layer, in a process of [`alone`].
+/// A confiner with every layer, in a process of [`alone`].
 pub(crate) fn whole() -> Confiner {
     confiner(Off::NOTHING)
 }
 
-/// The same by way of this helper.
+/// A confiner with every layer except `off`, with this helper.
 pub(super) fn confiner_by(helper: impl Into<PathBuf>, off: Off) -> Confiner {
     if off == Off::NOTHING {
         return Confiner::with_helper(helper);
@@ -103,7 +103,7 @@ pub(super) fn confiner_by(helper: impl Into<PathBuf>, off: Off) -> Confiner {
     Confiner::exactly(helper, layers)
 }
 
-/// Where the helper is that the process of [`alone`] is to use.
+/// The variable with the helper of a process of [`alone`].
 const HELPER: &str = "HAFT_SUITE_HELPER";
 
 /// Whether this is a process of [`alone`].
@@ -111,31 +111,31 @@ pub(crate) fn is_inner() -> bool {
     std::env::var_os(SECRET).is_some()
 }
 
-/// Who runs hostile programs.
+/// The user of hostile programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
-    /// Whoever runs the tests, and is not root.
+    /// The user of the tests, if not root.
     Own,
     Root,
-    /// An ordinary user that root becomes; a different one for every number, since one case
-    /// signals all that its user has.
+    /// An ordinary user that root becomes; a different one for each number, because one case signals all processes of
+    /// its user.
     Other(u32),
 }
 
 impl User {
-    /// Everyone that can be had.
+    /// All available users.
     pub(crate) fn all(number: u32) -> Vec<Self> {
         let is_root = rustix::process::geteuid().is_root();
         if is_root { vec![Self::Root, Self::Other(number)] } else { vec![Self::Own] }
     }
 }
 
-/// Runs the test of this name once more in a process of its own as `user`, and returns what it says.
+/// Runs the test of this name in a new process as `user`; its standard error.
 pub(crate) fn alone(test: &str, user: User, about: (&str, &str)) -> String {
     tried_alone(test, user, about).unwrap_or_else(|why| panic!("{why}"))
 }
 
-/// The same, and what it says where it has failed.
+/// Runs the test of this name in a new process as `user`; its standard error, also of a failure.
 pub(super) fn tried_alone(test: &str, user: User, about: (&str, &str)) -> Result<String, String> {
     let place = tempfile::Builder::new().prefix("haft-suite-").tempdir().unwrap();
     let temporary = place.path().join("tmp");
@@ -160,9 +160,9 @@ pub(super) fn tried_alone(test: &str, user: User, about: (&str, &str)) -> Result
     if passed { Ok(said) } else { Err(format!("{user:?}, {}: {said}{judged}", output.status)) }
 }
 
-/// What root runs hostile programs in: namespaces that can be thrown away, since without layers
-/// they do mount things and signal everybody. Not a part of what is tried: they leave root all it
-/// has. Where they cannot be had, root has little that could do harm.
+/// The command in which root runs hostile programs: throwaway namespaces, because without layers the programs do
+/// mount and signal everything. They are not part of the test, and leave root its rights. Without them root has few
+/// rights.
 fn contained() -> Command {
     const FLAGS: [&str; 7] =
         ["--mount", "--uts", "--ipc", "--pid", "--fork", "--mount-proc", "--propagation=private"];
@@ -174,16 +174,15 @@ fn contained() -> Command {
     unshare
 }
 
-/// The first process of a namespace takes no signals; so the host is a later one. Its number is
-/// one that no process of a child's own namespace has, or it would be taken for the other.
+/// The first process of a namespace gets no signals, so that the host is a later one. Its number differs from every
+/// number in a child's own namespace, so that they are not confused.
 const SECOND: &str = r#"
     echo 5000 2>/dev/null >/proc/sys/kernel/ns_last_pid || while sh -c 'test $$ -lt 1000'; do :; done
     "$@"
     exit $?
 "#;
 
-/// `file` where everybody may run it: by another name if that can be had, which takes no room on
-/// the disk, or as a copy.
+/// `file` at a place where every user can run it: by a hard link, which takes no disk space, or as a copy.
 pub(crate) fn reachable(file: PathBuf, place: &Path) -> PathBuf {
     let everybody = |path: &Path| fs::metadata(path).is_ok_and(|found| found.mode() & 0o001 != 0);
     if file.ancestors().all(everybody) {

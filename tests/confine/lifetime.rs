@@ -21,11 +21,11 @@ use crate::workspace::Workspace;
 
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 
-/// Where the process that is to be killed works, and which layers it does without.
+/// The variables with the folder of the process to kill, and with its disabled layers.
 const PLACE: &str = "HAFT_SUITE_PLACE";
 const OFF: &str = "HAFT_SUITE_OFF";
 
-/// Processes of every kind, each of which would write something later.
+/// Processes of every kind; each would write a file later.
 const BROOD: &str = r#"
     later() { exec 9>"$1.held"; flock -s 9; trap '' TERM HUP INT; touch "$1.begun"; sleep 3600; touch "$1.late"; }
     export -f later
@@ -35,9 +35,7 @@ const BROOD: &str = r#"
     later itself
 "#;
 
-/// TE14:
-/// Killed in a way that lets it do nothing more, haft leaves nothing running: neither what a call
-/// has started nor a helper that waits for the next one.
+/// TE14: after haft was killed with SIGKILL, no process of a call and no waiting helper runs.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_survives_haft() {
     if let Some(place) = std::env::var_os(PLACE) {
@@ -45,13 +43,13 @@ async fn nothing_survives_haft() {
     }
     let places = [Off::NOTHING, Off::NAMESPACES].map(|off| {
         let place = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-        // By a name of its own its processes are told from others. Linking to a file of somebody else's
-        // may be refused (`fs.protected_hardlinks`).
+        // A separate name identifies its processes. The system may refuse a link to another user's file
+        // (`fs.protected_hardlinks`).
         let helper = place.path().join("helper");
         fs::hard_link(HAFT, &helper).or_else(|_| fs::copy(HAFT, &helper).map(drop)).unwrap();
         let mut again = command(std::env::current_exe().unwrap());
         again.args(["--exact", "confine::lifetime::nothing_survives_haft"]);
-        // What it has for temporary files is left with it.
+        // Its temporary files remain.
         again.env("TMPDIR", place.path());
         again.env(PLACE, place.path()).env(OFF, off.to_string()).stdout(Stdio::null());
         assert_eq!(again.status().unwrap().signal(), Some(9));
@@ -73,7 +71,7 @@ async fn nothing_survives_haft() {
     }
 }
 
-/// The process that is killed.
+/// The process to kill.
 async fn be_killed(place: &Path) {
     let work = place.join("work");
     fs::create_dir(&work).unwrap();
@@ -90,7 +88,7 @@ async fn be_killed(place: &Path) {
     let own = getpid().as_raw_nonzero().get();
     eventually("the call is over", || Process::below(own).is_empty()).await;
     confiner.keep_ready(&workspace.grant);
-    // Until nothing is added any more: a helper is one process, or a few in namespaces of their own.
+    // A helper is one process, or several in its namespaces: wait until the number is stable.
     let started = AtomicUsize::new(0);
     eventually("a helper waits", || {
         let now = Process::below(own).len();
@@ -101,18 +99,18 @@ async fn be_killed(place: &Path) {
     kill_process(getpid(), Signal::KILL).unwrap();
 }
 
-/// A process, by what anybody may read of it. The program of a helper with namespaces of its own is
-/// not among that, not even for its own user.
+/// A process, by its public data. These do not include the program of a helper with namespaces, not even for its
+/// user.
 #[derive(Clone, Serialize, Deserialize)]
 struct Process {
     id: i32,
     parent: i32,
-    /// In clock ticks since the machine started, which tells it from a later process of the same id.
+    /// In clock ticks since the start of the machine, to distinguish a later process with the same id.
     started: u64,
 }
 
 impl Process {
-    /// By `/proc/PID/stat`, as in `proc_pid_stat(5)`; nothing for one that has ended.
+    /// Reads `/proc/PID/stat`, as in `proc_pid_stat(5)`; `None` for an ended process.
     fn read(id: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
         let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -147,7 +145,7 @@ fn ending(folder: &Path, with: &str) -> Vec<String> {
     names.filter(|name| name.ends_with(with)).collect()
 }
 
-/// Processes whose program or directory lies in `place`.
+/// Processes whose program or directory is in `place`.
 fn alive(place: &Path) -> Vec<PathBuf> {
     let place = place.canonicalize().unwrap();
     let processes = fs::read_dir("/proc").unwrap().map(|entry| entry.unwrap().path());
@@ -155,7 +153,7 @@ fn alive(place: &Path) -> Vec<PathBuf> {
     processes.filter(|process| is_inside(process.join("exe")) || is_inside(process.join("cwd"))).collect()
 }
 
-/// A program in a home of its own.
+/// A program with its own home.
 fn at_home(home: &Path, program: &str) -> Command {
     for folder in ["tmp", "work"] {
         fs::create_dir_all(home.join(folder)).unwrap();
@@ -179,8 +177,8 @@ fn home() -> tempfile::TempDir {
     tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap()
 }
 
-/// haft started by a command of haft's has no namespaces to give; it says so and confines with what
-/// there is. Both walls stand.
+/// haft inside a command of haft has no namespaces: it says so, and confines with the remaining layers. Both
+/// sandboxes apply.
 #[test]
 fn haft_works_inside_haft() {
     let home = home();
@@ -194,7 +192,8 @@ fn haft_works_inside_haft() {
     assert!(!outside.exists(), "{said}");
 }
 
-/// Where what is haft's own lies in a directory that tools may write, the inner one cannot cover it.
+/// If haft's own files are in a directory that tools write to, the inner haft cannot hide them, and refuses with the
+/// reason.
 #[test]
 fn haft_inside_haft_says_why_it_refuses() {
     let home = home();
@@ -209,8 +208,8 @@ fn haft_inside_haft_says_why_it_refuses() {
     assert!(why.iter().all(|part| said.contains(part)), "{said}");
 }
 
-/// Writes to the terminal and types into it, by every name that it has. `TERMINAL` stands for its own
-/// name: other terminals of this machine belong to other tests, and to people.
+/// Writes to the terminal and types into it, by each of its names. `TERMINAL` is its own name, because other
+/// terminals of this machine belong to other tests and users.
 const TYPE: &str = r#"
     for place in /dev/tty TERMINAL /proc/self/fd/[0-2]; do
         printf 'seen-%s' marker > $place
@@ -220,7 +219,7 @@ for byte in b"typed-": fcntl.ioctl(open(sys.argv[1]), 0x5412, bytes([byte]))' $p
     echo done
 "#;
 
-/// Runs a command at a new terminal, with the terminal's name for `TERMINAL` in its last argument.
+/// Runs a command at a new terminal, and replaces `TERMINAL` in its last argument with the terminal's name.
 const AT_TERMINAL: &str = r"
 import os, pty, sys
 words = sys.argv[1:]
@@ -241,8 +240,7 @@ os.waitpid(pid, 0)
 sys.stdout.buffer.write(shown)
 ";
 
-/// T02:
-/// A command of a haft that has a terminal has none.
+/// T02: a command has no terminal, also if its haft has one.
 #[test]
 fn a_command_has_no_terminal() {
     let home = home();
@@ -255,7 +253,7 @@ fn a_command_has_no_terminal() {
     let confined = on_terminal(&[HAFT, "call", "bash", &call]);
     assert!(confined.contains("done"), "{confined}");
     assert!(!confined.contains("seen-") && !confined.contains("typed-"), "{confined}");
-    // It is the command that would do it.
+    // Without haft the command writes to the terminal.
     let open = on_terminal(&["bash", "-c", TYPE]);
     assert!(open.contains("seen-marker"), "{open}");
 }

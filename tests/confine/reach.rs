@@ -17,7 +17,7 @@ fn root(path: &Path) -> Root {
     Root::resolve(Path::new("/"), path).unwrap()
 }
 
-/// The workspace with another grant.
+/// A workspace with another grant.
 fn workspace(grant: impl Fn(Root) -> Grant) -> Workspace {
     let mut workspace = Workspace::unheard();
     workspace.grant = grant(root(&workspace.path("")));
@@ -33,7 +33,7 @@ async fn bash(workspace: &Workspace, command: &str) -> Result<String, ToolError>
     Ok(workspace.call(&bash, json!({"command": command})).await?.content)
 }
 
-/// Answers whoever comes with one word, as long as the test lives.
+/// A server that answers each connection with one word while the test runs.
 fn server() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -43,7 +43,7 @@ fn server() -> u16 {
     port
 }
 
-/// Asks a server of this machine for its word, and one of the command's own.
+/// Connects to the command's own server, to a server of this machine, and to a foreign address.
 fn questions(port: u16) -> String {
     format!(
         "python3 - <<'END'
@@ -62,7 +62,7 @@ END"
     )
 }
 
-/// A network of its own: its own servers can be reached, nothing else.
+/// With `network = false` a command reaches its own servers alone.
 #[tokio::test]
 async fn network_false_leaves_a_command_to_itself() {
     let port = server();
@@ -71,7 +71,7 @@ async fn network_false_leaves_a_command_to_itself() {
     assert_eq!(said, "own\nConnection refused\nNetwork is unreachable\n");
 }
 
-/// The network is there where nothing else is said.
+/// By default a command has the network.
 #[tokio::test]
 async fn by_default_the_network_is_there() {
     let port = server();
@@ -80,7 +80,7 @@ async fn by_default_the_network_is_there() {
     assert!(said.starts_with("own\nhello\n"), "{said}");
 }
 
-/// What `[sandbox] read` names can be read, the workspace besides, and nothing else.
+/// A command reads the directories of `[sandbox] read` and the workspace, and nothing else.
 #[tokio::test]
 async fn read_names_all_that_can_be_read() {
     let other = tempfile::tempdir().unwrap();
@@ -101,11 +101,11 @@ async fn read_names_all_that_can_be_read() {
     let said = bash(&limited, &script).await.unwrap();
     let refused = said.matches("Permission denied").count();
     assert!(said.starts_with("content\nx\n") && said.contains("\nfile\n"), "{said}");
-    // Read-only comes before forbidden where both hold.
+    // The kernel checks read-only before forbidden.
     assert_eq!((refused, said.matches("Read-only").count()), (2, 1), "{said}");
 }
 
-/// A shell that may not be read cannot run, and that is what is said.
+/// An unreadable shell cannot run, and the error says so.
 #[tokio::test]
 async fn a_shell_that_may_not_be_read_is_named() {
     let blind = workspace(|own| Grant::none().with_write(own.clone()).with_workspace(own));
@@ -114,7 +114,7 @@ async fn a_shell_that_may_not_be_read_is_named() {
     assert!(error.contains("bash` (the readable directories must include the program"), "{error}");
 }
 
-/// `[sandbox] services = ["*"]` opens the sockets of this machine's services.
+/// `[sandbox] services = ["*"]` permits the sockets of this machine's services.
 #[tokio::test]
 async fn unix_sockets_are_opened_on_request() {
     const CONNECT: &str =
@@ -130,7 +130,7 @@ async fn unix_sockets_are_opened_on_request() {
     assert!(open == "(exit code: 0)" && listener.accept().is_ok(), "{open}");
 }
 
-/// SB01.
+/// SB01: in `rwx` a command writes anywhere except hidden and fixed files.
 #[tokio::test]
 async fn rwx_writes_anywhere_but_what_is_sealed() {
     let outside = tempfile::tempdir().unwrap();
@@ -151,8 +151,7 @@ async fn rwx_writes_anywhere_but_what_is_sealed() {
     assert_eq!(said.matches("kept").count(), 1, "{said}");
 }
 
-/// SB12:
-/// Neither what may be written nor what is closed needs to be there.
+/// SB12: writable, hidden, fixed and readable paths may be missing.
 #[tokio::test]
 async fn missing_directories_do_not_matter() {
     let missing = tempfile::tempdir().unwrap();
@@ -169,7 +168,7 @@ async fn missing_directories_do_not_matter() {
     assert_eq!(bash(&workspace(rwx), "echo ok").await.unwrap(), "ok\n");
 }
 
-/// No core file is left, however a command dies.
+/// A crashed command leaves no core file.
 #[tokio::test]
 async fn a_crash_leaves_no_core_file() {
     let own = workspace(sandbox);
@@ -177,9 +176,8 @@ async fn a_crash_leaves_no_core_file() {
     assert!(!said.contains("core\n") && !said.contains("dumped"), "{said}");
 }
 
-/// SB07:
-/// No directory of the system can be written, `/usr/local` included, nor the home directory, not
-/// even by root.
+/// SB07: a command writes in no directory of the system, `/usr/local` included, nor in the home directory, not even
+/// as root.
 #[tokio::test]
 async fn nothing_of_the_system_can_be_written() {
     const PLACES: &str = "/ /bin /boot /dev /etc /home /lib /opt /proc /root /run /srv /sys /usr /usr/bin \
@@ -198,8 +196,7 @@ async fn nothing_of_the_system_can_be_written() {
     assert_eq!(made.collect::<Vec<_>>(), [""; 0]);
 }
 
-/// SB03:
-/// A relative path means the same to what checks it as to what uses it: the kernel does both.
+/// SB03: relative paths start in the workspace for the check and for the use, because the kernel does both.
 #[tokio::test]
 async fn relative_paths_start_in_the_workspace() {
     let own = workspace(sandbox);
@@ -209,8 +206,8 @@ async fn relative_paths_start_in_the_workspace() {
     assert!(!Path::new("/file").exists());
 }
 
-/// SB08: a command that makes the sandbox of the next one fail makes the next one fail, and does not get
-/// by with less: neither from the same haft nor from another.
+/// SB08: after a command prevents the sandbox of the next command, the next one fails and does not run with fewer
+/// layers: neither with the same confiner nor with another one.
 #[tokio::test]
 async fn what_a_command_breaks_is_not_done_without() {
     let own = Workspace::unheard();
@@ -218,7 +215,7 @@ async fn what_a_command_breaks_is_not_done_without() {
     let mut workspace = Workspace::unheard();
     workspace.grant = sandbox(root(&own.path(""))).with_fixed(fixed);
     let used = confiner();
-    // It puts something where a sealed file may come to be, and may be ended for it.
+    // The link is at the place of a fixed file, and haft may end the command for it.
     let breaks = json!({"command": "ln -s /etc/passwd program.toml"});
     let _ = workspace.call(&Bash::new(used.clone(), Duration::from_mins(1)), breaks).await;
     assert!(own.path("program.toml").is_symlink());

@@ -6,7 +6,8 @@ use serde_json::json;
 use crate::common::HANG;
 use crate::workspace::{Workspace, confiner};
 
-/// SB05: the helper listens for the end of its children; what it becomes must not inherit how.
+/// SB05: a command inherits no ignored and no blocked signal from the helper, which waits for its children with
+/// signals.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_command_starts_with_no_signal_ignored_or_held_back() {
     let workspace = Workspace::new();
@@ -15,7 +16,7 @@ async fn a_command_starts_with_no_signal_ignored_or_held_back() {
         .call(&bash, json!({ "command": "grep -E 'SigBlk|SigIgn' /proc/self/status" }))
         .await
         .unwrap();
-    // The C library keeps the first two real-time signals for itself.
+    // The C library reserves the first two real-time signals.
     let masks: Vec<u64> = status
         .content
         .lines()

@@ -1,4 +1,4 @@
-//! The fixture of a case: a workspace, files outside that must not be lost, and target processes and services. Two
+//! The fixture of a case: a workspace, files outside that must not change, and target processes and services. Two
 //! cases share nothing.
 
 use std::fmt;
@@ -22,7 +22,7 @@ use super::cases::{ALONE, CUT_OFF, Case, Off, SANDBOX, SEALED, UNREADABLE};
 use super::host::{Host, command};
 use super::traces::{Snapshot, Victim};
 
-/// What is run: one program, in parts.
+/// The hostile program, in parts.
 const HOSTILE: &str = concat!(
     include_str!("hostile/base.py"),
     include_str!("hostile/files.py"),
@@ -31,7 +31,7 @@ const HOSTILE: &str = concat!(
     include_str!("hostile/run.py"),
 );
 
-/// Cases under one grant.
+/// Cases with one grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scene {
     Sandbox,
@@ -72,7 +72,7 @@ impl Scene {
         let mut grant = Grant::sandbox(mode, own.clone(), []).with_network(self != Self::CutOff);
         if self == Self::Unreadable {
             let system = ["/usr", "/bin", "/lib", "/lib64", "/etc"].map(Path::new);
-            // Where an interpreter lies, its library lies beside it.
+            // The interpreter's library is beside it.
             let installed = python.ancestors().nth(2).unwrap();
             let there = system.into_iter().chain([installed]).filter(|path| path.exists());
             let none = Grant::none().with_write(own.clone()).with_workspace(own);
@@ -100,7 +100,7 @@ impl fmt::Display for Scene {
     }
 }
 
-/// Everything that a scene needs.
+/// The fixture of a scene.
 pub(super) struct Stage {
     pub(super) grant: Grant,
     pub(super) props: Vec<Props>,
@@ -108,14 +108,14 @@ pub(super) struct Stage {
     _base: tempfile::TempDir,
 }
 
-/// What one case aims at.
+/// The targets of one case.
 pub(super) struct Props {
     pub(super) case: &'static Case,
     /// Its folder in the workspace.
     pub(super) inside: PathBuf,
     /// Its folder elsewhere.
     pub(super) outside: PathBuf,
-    /// Everything that must stay as it is, and how it was.
+    /// The state of everything that must not change.
     pub(super) before: Snapshot,
     pub(super) victim: Option<Victim>,
     pub(super) services: Vec<Service>,
@@ -123,7 +123,7 @@ pub(super) struct Props {
     held: Option<File>,
 }
 
-/// What hears of whoever reaches it.
+/// A service that notices a connection.
 pub(super) enum Service {
     Fifo(File),
     Stream(UnixListener),
@@ -157,15 +157,15 @@ impl Stage {
         Self { grant, props, stand, _base: base }
     }
 
-    /// What came after the call can be told by it.
+    /// Tells the processes of the cases that the call is over.
     pub(super) fn tell_that_it_is_over(&self) {
         for props in &self.props {
-            // A case may have moved the place, or be about to.
+            // A case may have moved the folder.
             let _ = fs::write(props.inside.join("over"), "");
         }
     }
 
-    /// Whether a process of a case still runs: each ends once it is told that the call is over.
+    /// Whether a process of a case runs: each ends after the message that the call is over.
     pub(super) fn goes_on(&self) -> bool {
         let places = fs::read_dir("/proc").unwrap().flatten().map(|process| process.path().join("cwd"));
         let mut places = places.filter_map(|place| place.read_link().ok());
@@ -206,7 +206,7 @@ impl Props {
         Self { case, inside, outside, before: Snapshot::of(&kept), victim, services, held }
     }
 
-    /// What the case is told.
+    /// The input of the case.
     fn plan(&mut self, stand: &Stand) -> Value {
         let mut plan = Map::new();
         plan.insert("name".into(), self.case.name.into());
@@ -229,7 +229,7 @@ impl Props {
     }
 }
 
-/// Cases that aim at a process of their own.
+/// Cases with their own target process.
 const VICTIMS: &[&str] = &[
     "killed",
     "killed_by_handle",
@@ -250,7 +250,7 @@ fn fill_outside(outside: &Path, secret: &str) {
     mknodat(CWD, outside.join("fifo"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
 }
 
-/// Not possible in every container.
+/// Some containers forbid the mount.
 fn mount_again(place: &Path, elsewhere: &Path) {
     fs::create_dir(elsewhere).unwrap();
     let _ = rustix::mount::mount_bind(place, elsewhere);
@@ -303,7 +303,7 @@ impl Service {
         }
     }
 
-    /// Whether somebody has reached it.
+    /// Whether a connection or data arrived.
     pub(super) fn was_reached(&mut self) -> bool {
         match self {
             Self::Fifo(file) => file.read(&mut [0]).is_ok_and(|count| count > 0),
@@ -315,7 +315,7 @@ impl Service {
     }
 }
 
-/// What the host has open while the case runs.
+/// The file that the host has open during the case.
 fn held(case: &str, outside: &Path) -> Option<File> {
     let mut options = File::options();
     let file = match case {
@@ -328,16 +328,16 @@ fn held(case: &str, outside: &Path) -> Option<File> {
     };
     let file = file.unwrap();
     if case == "inherited_descriptor" {
-        // Every child gets it that does not take care.
+        // Every child inherits it unless haft closes it.
         fcntl_setfd(&file, FdFlags::empty()).unwrap();
     }
     Some(file)
 }
 
-/// Of the stages so far.
+/// The number of stages so far.
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// The helper of the host that is written in Python.
+/// The part of the host that is written in Python.
 pub(super) struct Stand {
     child: Child,
     output: BufReader<ChildStdout>,
@@ -369,7 +369,7 @@ impl Stand {
         Self { child, output, about, mark, number, memory }
     }
 
-    /// By case, what has come to be.
+    /// Ends the helper; the effects by case.
     pub(super) fn end(&mut self) -> Value {
         drop(self.child.stdin.take());
         let found = line(&mut self.output);

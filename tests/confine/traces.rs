@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::host::{Host, command};
 use super::stage::{Props, Service, Stage};
 
-/// Files and directories as they are: contents, modes, owners, times, names, links.
+/// The state of files and directories: contents, modes, owners, times, names, links.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Snapshot {
     roots: Vec<PathBuf>,
@@ -27,7 +27,7 @@ impl Snapshot {
         Self { roots: roots.to_vec(), found }
     }
 
-    /// What has changed since.
+    /// The changes since the snapshot.
     pub(super) fn changes(&self) -> Option<String> {
         let now = Self::of(&self.roots);
         let names = self.found.keys().chain(now.found.keys());
@@ -49,7 +49,7 @@ fn scan(path: &Path, found: &mut BTreeMap<PathBuf, String>) {
     }
 }
 
-/// A process that does nothing, and how it was.
+/// An idle process, and its state at the start.
 pub(super) struct Victim {
     child: Child,
     before: String,
@@ -92,8 +92,8 @@ fn nature(process: u32) -> String {
 }
 
 impl Stage {
-    /// What became of every case. To be asked once, when what comes late has had its time; `struck`
-    /// are the cases that reached the host itself.
+    /// The outcome of every case. Called once, after late effects had time; `struck` are the cases that reached the
+    /// host.
     pub(super) fn outcomes(&mut self, host: &Host, struck: &[&str]) -> Vec<Value> {
         let stand = self.stand.end();
         let outcome = |props: &mut Props| {
@@ -128,7 +128,7 @@ impl Props {
     }
 }
 
-/// What must not lie even in the workspace when the call is over.
+/// A file that must not remain even in the workspace after the call.
 fn left_inside(inside: &Path) -> Option<String> {
     for entry in fs::read_dir(inside).into_iter().flatten().flatten() {
         let (path, name) = (entry.path(), entry.file_name().into_string().unwrap());

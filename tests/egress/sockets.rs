@@ -1,4 +1,5 @@
-//! What programs in C expect of a socket: registrations and options from before the connection, threads, signals, errors.
+//! The behaviour of sockets for C programs: registrations and options from before the connection, threads, signals,
+//! errors.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -10,7 +11,7 @@ use super::{bash, granted, host, workspace};
 
 const SOURCE: &str = include_str!("connect.c");
 
-/// A port of which connections are begun and never made: its queue is full.
+/// A port whose connections never complete, because the queue of its listener is full.
 pub(super) fn silent() -> (u16, Vec<OwnedFd>) {
     let made = || socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     let mut all = vec![made()];

@@ -1,4 +1,4 @@
-//! The catalogue of ways out, as root and as an ordinary user. What arrives at the test's own servers decides too.
+//! The catalogue of escape attempts, as root and as an ordinary user. The test's own servers check the results too.
 
 use std::io::ErrorKind;
 use std::net::{Ipv6Addr, TcpListener, TcpStream, UdpSocket};
@@ -18,7 +18,7 @@ use crate::confine::host::{User, alone, is_inner, python, whole};
 const WAYS: &str = include_str!("ways.py");
 const ATTACKS: &str = include_str!("attacks.py");
 
-/// Nothing gets out, neither of root's nor of an ordinary user's.
+/// No attempt of the catalogue reaches a server, as root or as an ordinary user.
 #[tokio::test]
 async fn no_way_leads_out() {
     if is_inner() {
@@ -64,7 +64,7 @@ async fn try_ways() {
     }
 }
 
-/// What would be out without the guard: the catalogue's servers are there, and its ways lead to them.
+/// Without the sandbox's network rules the attempts succeed, which proves that the catalogue works.
 #[tokio::test]
 async fn the_ways_lead_out_where_nothing_holds_them() {
     let (open, _) = granted();

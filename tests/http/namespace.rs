@@ -1,5 +1,5 @@
-//! The HTTP tests on addresses that look public, with names that the system's resolver finds: in a user, network
-//! and mount namespace of their own, in which this machine is the whole internet.
+//! The HTTP tests on public addresses, with names that the system's resolver finds: in a new user, network and mount
+//! namespace, in which this machine is the whole internet.
 #![expect(clippy::disallowed_methods, reason = "these tests run themselves, and haft")]
 
 use std::fs;
@@ -21,7 +21,7 @@ use crate::common::{cache, hostile};
 use crate::guest::Guest;
 use crate::web::Web;
 
-/// Where `api.test` is; it was public once.
+/// The address of `api.test`; it was a public one.
 const PUBLIC: &str = "93.184.215.14";
 
 const PRIVATE: &str = "10.9.8.7";
@@ -38,7 +38,7 @@ const HOSTS: &str = "\
 93.184.215.14 mixed.test
 ";
 
-/// Makes the world that the tests below live in, and runs one of them there.
+/// Creates the network of the tests below, and runs one of them in it.
 const SCRIPT: &str = "
 ip link set lo up
 for address in 93.184.215.14 10.9.8.7 169.254.169.254; do ip address add $address/32 dev lo; done
@@ -46,11 +46,11 @@ mount --bind \"$HAFT_TEST_FOLDER/hosts\" /etc/hosts
 exec \"$0\" --exact \"$1\" --ignored --nocapture --test-threads 1
 ";
 
-/// The folder of such a test, in its environment.
+/// The variable with the folder of a test in a namespace.
 const FOLDER: &str = "HAFT_TEST_FOLDER";
 
-/// Runs the ignored test `name` of this file in a namespace of its own. It must be possible:
-/// nothing else shows these promises.
+/// Runs the ignored test `name` of this file in a new namespace. A missing namespace is a failure, because no other
+/// test covers these promises.
 fn in_a_namespace(name: &str) {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("hosts"), HOSTS).unwrap();
@@ -62,7 +62,7 @@ fn in_a_namespace(name: &str) {
         .env(FOLDER, folder.path())
         .env("SSL_CERT_FILE", folder.path().join("authority.pem"))
         .env_remove("SSL_CERT_DIR")
-        // Nothing may ask these.
+        // haft must not use these proxies.
         .envs(["http_proxy", "https_proxy", "all_proxy"].map(|proxy| (proxy, "http://127.0.0.1:1")))
         .stdin(Stdio::null())
         .output()
@@ -75,13 +75,13 @@ fn in_a_namespace(name: &str) {
     );
 }
 
-/// FU03.
+/// FU03: a guest reaches the granted host and port alone.
 #[test]
 fn a_granted_name_is_reached_and_nothing_else() {
     in_a_namespace("inside_a_granted_name");
 }
 
-/// FU02.
+/// FU02: `hosts = ["*"]` reaches public addresses alone.
 #[test]
 fn every_public_host_is_public() {
     in_a_namespace("inside_every_public_host");
@@ -92,21 +92,21 @@ fn certificates_are_for_the_name_and_from_somebody_trusted() {
     in_a_namespace("inside_certificates");
 }
 
-/// FU03.
+/// FU03: haft's refusal contains the line that would allow the host.
 #[test]
 fn haft_itself_says_what_would_allow_a_host() {
     in_a_namespace("inside_haft");
 }
 
-/// FU03.
+/// FU03: `fetch_url` reads public hosts alone.
 #[test]
 fn fetch_url_reads_the_public_web_and_no_more() {
     in_a_namespace("inside_fetch_url");
 }
 
-/// Everything that the guest must not reach, listening all the same.
+/// The servers of the network; a guest must reach none of them except `api`.
 struct World {
-    /// What `api.test` serves; `/to/URL` leads there.
+    /// The server of `api.test`; `/to/URL` redirects to the URL.
     api: Server,
     others: Vec<Server>,
 }
@@ -136,7 +136,7 @@ impl World {
     }
 }
 
-/// FU03: exactly the granted host and port.
+/// FU03: a guest reaches exactly the granted host and port, also through redirects.
 #[tokio::test]
 #[ignore = "run by its namesake, in a namespace"]
 async fn inside_a_granted_name() {
@@ -171,7 +171,7 @@ async fn inside_a_granted_name() {
     world.nobody_else_was_asked();
 }
 
-/// FU02: the address that a name resolves to is checked, also where the name is granted.
+/// FU02: haft checks the address of a name, also if the name is granted.
 #[tokio::test]
 #[ignore = "run by its namesake, in a namespace"]
 async fn inside_every_public_host() {
@@ -204,7 +204,7 @@ async fn inside_every_public_host() {
     world.nobody_else_was_asked();
 }
 
-/// FU02, FU03: the built-in tool, with nothing said of hosts anywhere.
+/// FU02, FU03: the built-in tool without grants reaches public hosts alone, and follows no redirect to another host.
 #[tokio::test]
 #[ignore = "run by its namesake, in a namespace"]
 async fn inside_fetch_url() {
@@ -226,7 +226,7 @@ async fn inside_fetch_url() {
     world.nobody_else_was_asked();
 }
 
-/// A server that speaks TLS as `name`, certified by `issuer`.
+/// A server with TLS as `name`, with a certificate of `issuer`.
 fn encrypted(name: &str, issuer: &CertifiedIssuer<'_, KeyPair>) -> Server {
     let key = KeyPair::generate().unwrap();
     let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, issuer).unwrap();
@@ -254,7 +254,7 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
     CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// TLS proves the name, by an authority that the system trusts.
+/// A TLS connection needs a certificate for the name, from an authority that the system trusts.
 #[tokio::test]
 #[ignore = "run by its namesake, in a namespace"]
 async fn inside_certificates() {
@@ -262,7 +262,7 @@ async fn inside_certificates() {
     let folder = std::env::var_os(FOLDER).unwrap();
     fs::write(Path::new(&folder).join("authority.pem"), trusted.pem()).unwrap();
     let (good, forged) = (encrypted("api.test", &trusted), encrypted("api.test", &unknown));
-    // Says something before it is asked.
+    // The server sends an answer before the request.
     let greet = |mut stream: TcpStream| -> Option<Box<dyn Connection>> {
         stream.write_all(&ok("unencrypted URL")).ok()?;
         Some(Box::new(stream))
@@ -285,7 +285,7 @@ async fn inside_certificates() {
     assert_eq!((good.seen().len(), forged.seen().len()), (1, 0));
 }
 
-/// FU03: the whole way, from program.toml to the answer.
+/// FU03: a grant in program.toml reaches the host, and a refusal contains the line for another host.
 #[tokio::test]
 #[ignore = "run by its namesake, in a namespace"]
 async fn inside_haft() {

@@ -7,17 +7,17 @@ use super::hosts;
 use super::server::{Server, ok, with};
 use crate::guest::Guest;
 
-/// A made-up secret.
+/// An example of a secret.
 const SECRET: &str = "hunter2/hunter2+hunter2";
 
-/// As many characters as [`SECRET`] has.
+/// The mask for [`SECRET`], of equal length.
 const STARS: &str = "***********************";
 
 fn injection(host: &str) -> Injection {
     Injection::new(host.parse().unwrap(), "Authorization", "Bearer ", SECRET.to_owned().into()).unwrap()
 }
 
-/// Repeats the head of a request in its headers and its body.
+/// Answers with the head of the request, in a header and in the body.
 fn echo(head: &str) -> Vec<u8> {
     let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("authorization"));
     with("200 OK", &format!("x-echo: {}\r\n", line.unwrap_or("none")), head)
@@ -29,7 +29,7 @@ async fn guest(server: &Server, others: &[&Server]) -> Guest {
     Guest::injecting(hosts(&urls), vec![injection(&server.url())]).await
 }
 
-/// CL04: the server sees the secret, the guest as many stars.
+/// CL04: the server gets the secret, and the guest gets a mask of equal length.
 #[tokio::test]
 async fn a_guest_uses_a_secret_and_never_sees_it() {
     let (server, other) = (Server::answering(echo), Server::answering(echo));
@@ -42,14 +42,14 @@ async fn a_guest_uses_a_secret_and_never_sees_it() {
     assert!(seen.contains("accept-encoding: identity\r\n"), "{seen}");
     assert!(!answer.contains("hunter2"), "{answer}");
     assert_eq!(answer.matches(&format!("authorization: Bearer {STARS}")).count(), 2, "{answer}");
-    // Another granted host gets the guest's own header and nothing else.
+    // Another granted host gets the guest's own header alone.
     let answer = guest.says("http_get", json!({ "url": other.url(), "headers": headers })).await;
     assert!(answer.contains("authorization: Bearer mine"), "{answer}");
     assert!(!other.seen().concat().contains("hunter2"));
     assert!(!format!("{:?}", guest.received()).contains("hunter2"), "{:?}", guest.received());
 }
 
-/// CL04: in pieces, in other forms, and from a server that heard of it elsewhere.
+/// CL04: haft masks a secret in pieces, in other encodings, and from another server.
 #[tokio::test]
 async fn a_secret_is_found_however_it_comes_back() {
     let drop_by_drop = Server::at("127.0.0.1:0", |head, stream| {
@@ -70,7 +70,7 @@ async fn a_secret_is_found_however_it_comes_back() {
     assert!(answer.ends_with(&format!("I heard of {STARS}")), "{answer}");
 }
 
-/// CL04: what cannot be read cannot be masked.
+/// CL04: haft refuses a compressed answer to a request with a secret, because it cannot mask it.
 #[tokio::test]
 async fn a_compressed_answer_to_a_secret_is_refused() {
     let server = Server::answering(|_| with("200 OK", "content-encoding: gzip\r\n", "\u{1f}not really"));
@@ -86,7 +86,7 @@ async fn a_compressed_answer_to_a_secret_is_refused() {
     );
 }
 
-/// A secret grants nothing.
+/// A secret for a host does not grant the host.
 #[tokio::test]
 async fn a_secret_for_a_host_does_not_grant_it() {
     let server = Server::answering(echo);

@@ -19,11 +19,11 @@ pub(crate) trait Connection: Read + Write {}
 
 impl<T: Read + Write> Connection for T {}
 
-/// What becomes of a new connection before a request is read.
+/// Prepares a new connection before its first request.
 type Greet = dyn Fn(TcpStream) -> Option<Box<dyn Connection>> + Send + Sync;
 
 impl Server {
-    /// Answers each request with the bytes that `answer` makes of its head.
+    /// Answers each request with the result of `answer` for its head.
     pub(crate) fn answering(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         Self::at("127.0.0.1:0", move |head, stream| stream.write_all(&answer(head)).unwrap_or(()))
     }
@@ -33,7 +33,7 @@ impl Server {
         Self::at(address, move |_, stream| stream.write_all(&ok(text)).unwrap_or(()))
     }
 
-    /// Does what it likes with each connection, once it has the head of a request.
+    /// Calls `serve` for each connection, with the head of its request.
     pub(crate) fn at(
         address: &str,
         serve: impl Fn(&str, &mut dyn Connection) + Send + Sync + 'static,
@@ -41,7 +41,7 @@ impl Server {
         Self::greeting(address, |stream| Some(Box::new(stream)), serve)
     }
 
-    /// The same, over what `greet` makes of a connection.
+    /// Calls `serve` for each connection that `greet` has prepared, with the head of its request.
     pub(crate) fn greeting(
         address: &str,
         greet: impl Fn(TcpStream) -> Option<Box<dyn Connection>> + Send + Sync + 'static,
@@ -84,13 +84,13 @@ impl Server {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Connections whose other end has gone.
+    /// The number of connections that clients have closed.
     pub(crate) fn gone(&self) -> usize {
         *self.gone.lock().unwrap()
     }
 }
 
-/// The head of a request, as far as it comes.
+/// The head of a request, possibly incomplete.
 fn head(stream: &mut dyn Connection) -> String {
     let mut head = Vec::new();
     let mut byte = [0];
@@ -110,7 +110,7 @@ pub(crate) fn with(status: &str, headers: &str, text: &str) -> Vec<u8> {
     format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n{headers}\r\n{text}", text.len()).into_bytes()
 }
 
-/// An answer that leads elsewhere.
+/// A redirect to `to`.
 pub(crate) fn redirect(to: &str) -> Vec<u8> {
     with("302 Found", &format!("location: {to}\r\n"), "")
 }

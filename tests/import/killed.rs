@@ -18,10 +18,10 @@ use crate::cli::Home;
 const ON_A_FILE: &[i64] =
     &[libc::SYS_write, libc::SYS_fsync, libc::SYS_fchmod, libc::SYS_flistxattr, libc::SYS_flock];
 
-/// Descriptors that haft may have of the files that it writes.
+/// Descriptors of the files that haft writes.
 const DESCRIPTORS: std::ops::Range<u64> = 5..17;
 
-/// Those that change names, one that comes after the file was replaced, and the last one of a process.
+/// System calls that change names, one after the replacement of a file, and the last one of a process.
 const OTHERS: &[i64] = &[
     libc::SYS_fdatasync,
     libc::SYS_exit_group,
@@ -38,16 +38,16 @@ const OTHERS: &[i64] = &[
     libc::SYS_mkdir,
 ];
 
-/// The fewest moments at which haft has to be ended, by both verbs together.
+/// The least number of kills, of both verbs together.
 const ENOUGH: usize = 20;
 
-/// A moment to end a process at: a system call, by its first argument or by any.
+/// A moment to kill a process: a system call, with its first argument or any.
 #[derive(Clone, Copy, Debug)]
 struct Moment(i64, Option<u64>);
 
 impl Moment {
     fn all() -> Vec<Self> {
-        // What is written for the person comes last.
+        // The message for the user is the last write.
         let on_files = [Self(libc::SYS_write, Some(2))].into_iter();
         let on_files =
             on_files.chain(ON_A_FILE.iter().flat_map(|call| DESCRIPTORS.map(|file| Self(*call, Some(file)))));
@@ -66,11 +66,11 @@ impl Moment {
             .unwrap()
     }
 
-    /// Runs haft; whether it was ended.
+    /// Runs haft; whether it was killed.
     fn ends(self, home: &Home, arguments: &[&str]) -> bool {
         let mut command = home.command(arguments);
         let filter = self.filter();
-        // The filter is this thread's, and of what it starts.
+        // The filter applies to this thread and its children.
         let thread = std::thread::spawn(move || {
             let (null, null_too) = (std::process::Stdio::null(), std::process::Stdio::null());
             command.stdout(null).stderr(null_too);

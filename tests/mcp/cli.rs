@@ -1,4 +1,4 @@
-//! The servers of a program.toml, from the side of haft's user.
+//! The MCP servers of a program.toml, on the command line.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use crate::agent::fake::{Fake, calls, says};
 use crate::cli::Home;
 use crate::common::wait::until;
 
-/// The names of the tools that are listed, and what was complained of.
+/// The names of the listed tools, and standard error.
 fn tools(home: &Home, more: &[&str]) -> (Vec<String>, String) {
     let answer = home.haft(&[&["tools", "--json"], more].concat());
     let tools: Vec<Value> = serde_json::from_str(&answer.stdout).unwrap();
@@ -15,11 +15,11 @@ fn tools(home: &Home, more: &[&str]) -> (Vec<String>, String) {
     (names.filter(|name| name.starts_with("mcp__")).collect(), answer.stderr)
 }
 
-/// What a program begins with in these tests.
+/// The start of each program.toml of these tests.
 const HEAD: &str = "[sandbox]\nworkspace = \".\"\n";
 
-/// MC01, MC02, MC13: two servers with the same tools, both callable; listing starts nobody who was
-/// asked before.
+/// MC01, MC02, MC13: two servers with equal tool names are both callable; a list starts no server whose tools are
+/// known.
 #[test]
 fn two_servers_with_the_same_tool() {
     let home = Home::new();
@@ -53,7 +53,7 @@ fn two_servers_with_the_same_tool() {
     assert_eq!(starts(), 8);
 }
 
-/// MC08: a server that fails is said, and does not keep the others from working.
+/// MC08: haft reports each server that fails, and the other servers work.
 #[test]
 fn one_bad_server_does_not_spoil_the_others() {
     let home = Home::new();
@@ -88,8 +88,8 @@ fn one_bad_server_does_not_spoil_the_others() {
     assert_eq!(home.haft(&["call", "mcp__good__echo", "{}"]).stdout, "{}\n");
 }
 
-/// TE05: a model that calls a server that dies is told which it was, and the run goes on, with that server
-/// too.
+/// TE05: the model gets an error that names the server that died; the run continues, and the server is callable
+/// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_goes_on_when_a_server_dies() {
     let home = Home::new();
@@ -111,7 +111,7 @@ async fn a_run_goes_on_when_a_server_dies() {
     assert_eq!(report[1].1, r#"{"again":true}"#);
 }
 
-/// MC02: Whatever a server calls its tools, vendors accept the names, and the server gets its own.
+/// MC02: vendors accept the names of all tools, and the server gets its own names.
 #[test]
 fn odd_names_are_callable() {
     let home = Home::new();
@@ -128,7 +128,7 @@ fn odd_names_are_callable() {
     assert_eq!(called, ["a.b/c d", &"x".repeat(100)]);
 }
 
-/// CL04: a secret of a server reaches that server, and nothing that haft prints.
+/// CL04: a server gets its secret, and haft prints the secret nowhere.
 #[test]
 fn a_server_s_secret_is_its_own() {
     let home = Home::new();
@@ -149,7 +149,7 @@ fn a_server_s_secret_is_its_own() {
     assert!(answer.code == 1 && answer.stderr.contains("`MY_TOKEN` is not available"), "{}", answer.stderr);
 }
 
-/// X10, CL04: nor in what the server says of its tools, to a client or in the list that is kept.
+/// X10, CL04: a secret in a server's tool definitions is redacted, at once and from the stored list.
 #[test]
 fn what_a_server_says_of_its_tools_shows_no_secret() {
     let home = Home::new();
@@ -161,7 +161,7 @@ fn what_a_server_says_of_its_tools_shows_no_secret() {
         fake::LIKE
     );
     home.write("program.toml", &server);
-    // The second time from what is kept.
+    // The second list comes from the store.
     for _ in 0..2 {
         let listed = home.haft(&["tools", "--json"]);
         assert!(listed.stdout.contains("Connected as ***"), "{}\n{}", listed.stdout, listed.stderr);
@@ -169,7 +169,7 @@ fn what_a_server_says_of_its_tools_shows_no_secret() {
     }
 }
 
-/// X1: a schema of 2 KB that takes 2^32 steps is told of, and nothing waits for it.
+/// X1: haft refuses to check arguments against a schema of 2^32 steps, and the call does not reach the server.
 #[test]
 fn a_schema_that_doubles_ends_no_more_than_its_call() {
     let home = Home::new();
@@ -183,7 +183,7 @@ fn a_schema_that_doubles_ends_no_more_than_its_call() {
     assert!(!fake::methods(&home.work()).contains(&"tools/call".to_owned()));
 }
 
-/// MC10: haft that is killed leaves no server.
+/// MC10: no server is left after haft was killed.
 #[test]
 fn haft_killed_leaves_no_process() {
     let home = Home::new();
@@ -198,7 +198,7 @@ fn haft_killed_leaves_no_process() {
     until("no server is left", || !is_running(&mark));
 }
 
-/// MC02: a server of a package is a server of whoever installed the package, under the same names.
+/// MC02: a package's server is available to the program that installed the package, under the usual names.
 #[test]
 fn a_package_brings_its_server() {
     let home = Home::new();

@@ -1,5 +1,5 @@
-//! An MCP server on stdio that is as strict as a server may be, and fails in every way that servers do. This test
-//! program runs itself as the server; the environment configures it.
+//! A strict MCP server on stdio that fails in every way of servers. This test program runs itself as the server; the
+//! environment configures it.
 
 use std::fmt::Write as _;
 use std::io::{BufRead, Write};
@@ -10,17 +10,17 @@ use serde_json::{Value, json};
 
 use crate::common::wait::{until, until_some};
 
-/// The variable in which a server is told what it is like.
+/// The variable with a server's behaviour.
 pub(crate) const LIKE: &str = "FAKE_MCP_SERVER";
 
-/// The words that start a server, and its environment besides.
+/// The command that starts a server.
 pub(crate) fn command() -> Vec<String> {
     let own = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
     let words = ["--exact", "mcp::fake::serve", "--ignored", "--nocapture", "--test-threads", "1"];
     std::iter::once(own).chain(words.map(str::to_owned)).collect()
 }
 
-/// `[[mcp_servers]]` of a server that is like `like`.
+/// `[[mcp_servers]]` of a server with the behaviour `like`.
 pub(crate) fn toml(name: &str, like: &Value, more: &str) -> String {
     let like = toml::Value::String(like.to_string());
     format!(
@@ -29,13 +29,13 @@ pub(crate) fn toml(name: &str, like: &Value, more: &str) -> String {
     )
 }
 
-/// What a server was sent, in order, as it wrote it down in the workspace.
+/// The messages that a server got, in order, from its record in the workspace.
 pub(crate) fn received(folder: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join("received.jsonl")).unwrap_or_default();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The methods of those messages; answers have none.
+/// The methods of those messages; responses have none.
 pub(crate) fn methods(folder: &Path) -> Vec<String> {
     received(folder).iter().filter_map(|message| Some(message["method"].as_str()?.to_owned())).collect()
 }
@@ -63,7 +63,7 @@ struct Fake {
 struct State {
     initialized: bool,
     cancelled: Vec<Value>,
-    /// Answers to requests of this server.
+    /// Responses to requests of this server.
     answers: Vec<Value>,
     more_tools: bool,
     asked: i64,
@@ -79,7 +79,7 @@ fn telling() -> Value {
     }] })
 }
 
-/// A tool whose schema takes 2^32 steps.
+/// A tool whose schema takes 2^32 steps to check.
 fn doubling() -> Value {
     let next = |level: usize| json!({ "$ref": format!("#/$defs/a{}", level + 1) });
     let level = |level| (format!("a{level}"), json!({ "allOf": [next(level), next(level)] }));
@@ -108,7 +108,7 @@ impl Fake {
     fn write(&self, text: &str) {
         let _turn = self.out.lock().unwrap();
         let mut out = std::io::stdout().lock();
-        // Whoever reads may have gone.
+        // The reader may have ended.
         let _ = writeln!(out, "{text}").and_then(|()| out.flush());
     }
 
@@ -162,7 +162,7 @@ impl Fake {
         if stateless && message["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_null() {
             return self.error(&id, -32602, "no version in the request");
         }
-        // Word for word, whatever it is.
+        // A configured answer, word for word.
         if let Some(text) = self.like["raw"][method].as_str() {
             return self.write(&text.replace("ID", &id.to_string()));
         }
@@ -172,7 +172,7 @@ impl Fake {
             "initialize" => self.initialize(&id, &message["params"]),
             _ if !stateless && !self.state.lock().unwrap().initialized => fatal("asked before initialized"),
             "tools/list" => self.list(&id, &message["params"]),
-            // Reads nothing any more, and does not answer.
+            // Stops reading, and does not answer.
             "tools/call" if message["params"]["name"] == "stuck" => hang(),
             "tools/call" => self.call(id, message["params"].clone()),
             "ping" => self.answer(&id, &json!({})),
@@ -305,7 +305,7 @@ impl Fake {
         })
     }
 
-    /// In a thread of its own, as a server that does several things at once.
+    /// In a thread, so that calls run concurrently.
     fn call(&self, id: Value, params: Value) {
         let own = self.clone();
         std::thread::spawn(move || own.act(&id, &params));
@@ -363,7 +363,7 @@ impl Fake {
         }
     }
 
-    /// An answer that is no JSON, or only a line that is none.
+    /// A truncated answer with an id, or a line that is not JSON.
     fn garbage(&self, id: &Value, arguments: &Value) {
         let line = match arguments["id"].as_bool() {
             Some(true) => format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{\"a\":"),
@@ -374,7 +374,7 @@ impl Fake {
         out.flush().unwrap();
     }
 
-    /// Notifications without end, for a while, and then the answer.
+    /// Sends `count` notifications, then the answer.
     fn flood(&self, id: &Value, token: &Value, arguments: &Value) {
         for done in 0..arguments["count"].as_u64().unwrap() {
             self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {
@@ -415,7 +415,7 @@ impl Fake {
         );
     }
 
-    /// Messages may overtake each other: each is sent after the test has heard the one before.
+    /// The server sends each message after the test got the last one, because messages may overtake each other.
     fn progress(&self, id: &Value, token: &Value) {
         for done in 1..=3 {
             self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": {
@@ -430,7 +430,7 @@ impl Fake {
         self.text(id, "done");
     }
 
-    /// Everything that a server may ask of a client, before it answers.
+    /// Sends every request that a server may send to a client, then answers.
     fn questions(&self, id: &Value) {
         let ping = self.ask("ping", &json!({}));
         let roots = self.ask("roots/list", &json!({}));
@@ -460,7 +460,7 @@ impl Fake {
         self.text(id, &text);
     }
 
-    /// Leaves a process of its own behind, which ignores being asked to end.
+    /// Leaves a process in its own session that ignores the signals to end.
     #[expect(clippy::disallowed_methods, reason = "a server starts what it likes")]
     fn fork(&self, id: &Value) {
         let script = "trap '' TERM HUP INT; touch forked; while :; do sleep 1; touch still-there; done";
@@ -476,7 +476,7 @@ fn hang() -> ! {
     }
 }
 
-/// Waits for a file that the test makes in the folder that the server works in.
+/// Waits until the test creates a file in the server's folder.
 fn until_there(name: &str) {
     until(&format!("the test makes `{name}`"), || Path::new(name).exists());
 }
@@ -489,7 +489,7 @@ fn noise(bytes: u64) {
     }
 }
 
-/// Written down in the folder that the server works in.
+/// Records a message in the server's folder.
 fn note(line: &str) {
     append("received.jsonl", line);
 }
@@ -500,11 +500,11 @@ fn note_count() {
 
 fn append(name: &str, line: &str) {
     let file = std::fs::File::options().create(true).append(true).open(name);
-    // One write a line: several servers of a test may write to the same file.
+    // One write per line, because several servers of a test may write to one file.
     file.unwrap().write_all(format!("{line}\n").as_bytes()).unwrap();
 }
 
-/// What a server is like that has the prompt `review`, with two arguments, and no tool.
+/// The behaviour of a server with the prompt `review`, with two arguments, and without tools.
 pub(crate) fn with_prompt() -> Value {
     let all = |result: Value| {
         json!({ "jsonrpc": "2.0", "id": "ID", "result": result }).to_string().replace("\"ID\"", "ID")

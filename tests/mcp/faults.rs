@@ -1,17 +1,17 @@
-//! Failures of a server: the results of its calls, and the state of the machine.
+//! Failures of a server: the results of its calls, and the processes left.
 
 use serde_json::json;
 
 use super::*;
 use crate::common::wait::{eventually, eventually_some, within};
 
-/// The calls of a tool that the server was sent.
+/// The calls of a tool that reached the server.
 fn calls_of(folder: &Path, tool: &str) -> Vec<Value> {
     let is_meant = |message: &Value| message["method"] == "tools/call" && message["params"]["name"] == tool;
     fake::received(folder).into_iter().filter(is_meant).collect()
 }
 
-/// Whether the server was told that a call is cancelled.
+/// Whether the server got one cancellation of a call.
 fn is_cancelled(folder: &Path, call: &Value) -> bool {
     let is_meant = |message: &Value| {
         message["method"] == "notifications/cancelled" && message["params"]["requestId"] == call["id"]
@@ -19,8 +19,7 @@ fn is_cancelled(folder: &Path, call: &Value) -> bool {
     fake::received(folder).iter().filter(|message| is_meant(message)).count() == 1
 }
 
-/// MC07: the time of one request is what program.toml says; the server is told, and what it says
-/// too late reaches nobody.
+/// MC07: a request ends at the server's `timeout`; the server gets a cancellation, and haft drops its late answer.
 #[tokio::test]
 async fn a_late_answer_reaches_nobody() {
     let fixture = Fixture::hasty().await;
@@ -36,7 +35,7 @@ async fn a_late_answer_reaches_nobody() {
     assert_eq!(calls_of(&folder, "sleep").len(), 1);
 }
 
-/// MC07: so it is when the caller cancels, or goes.
+/// MC07: the server gets a cancellation if the caller cancels the call or drops it.
 #[tokio::test]
 async fn a_cancelled_call_is_cancelled_at_the_server() {
     let fixture = Fixture::new(&json!({}));
@@ -59,7 +58,7 @@ async fn a_cancelled_call_is_cancelled_at_the_server() {
     eventually("the server is told", || is_cancelled(&folder, &calls_of(&folder, "sleep")[0])).await;
 }
 
-/// MC07: a server that reads nothing any more does not hold up whoever writes to it.
+/// MC07: a server that stops reading does not block a caller; calls to it time out.
 #[tokio::test]
 async fn a_server_that_does_not_read_is_not_waited_for() {
     let fixture = Fixture::hasty().await;
@@ -68,12 +67,12 @@ async fn a_server_that_does_not_read_is_not_waited_for() {
     let call = fixture.error("echo", json!({ "filler": "x".repeat(1 << 20) }));
     let error = within("the call ends", call).await;
     assert!(error.contains("did not answer"), "{error}");
-    // It was found out to be stuck.
+    // haft noticed that the server is stuck.
     eventually_some("it is started again", async || fixture.call("echo", json!({})).await.ok()).await;
 }
 
-/// MC09: the call that is under way fails with the server's last words, and is not made again; the
-/// next one finds a server.
+/// MC09: a crash fails the running call with the server's last output, and haft does not repeat the call; the next
+/// call starts the server again.
 #[tokio::test]
 async fn a_crash_fails_one_call() {
     let fixture = Fixture::new(&json!({}));
@@ -90,7 +89,7 @@ async fn a_crash_fails_one_call() {
     assert_eq!((calls("crash"), calls("echo")), (1, 1));
 }
 
-/// MC09: calls of the same server at the same time fail together, each once.
+/// MC09: a crash fails each concurrent call once, and haft repeats none.
 #[tokio::test]
 async fn no_call_is_made_twice() {
     let fixture = Fixture::new(&json!({}));
@@ -108,7 +107,7 @@ async fn no_call_is_made_twice() {
     assert_eq!(counted(), 3);
 }
 
-/// MC08: a server that never begins is told of with its last words.
+/// MC08: the error of a server that cannot start contains its last output or a hint.
 #[tokio::test]
 async fn a_server_that_cannot_start_says_why() {
     let fixture = Fixture::new(&json!({ "start": "crash" }));
@@ -128,7 +127,7 @@ async fn a_server_that_cannot_start_says_why() {
     assert!(error.contains("`no-such-server-4711` is not on PATH\nhint: install"), "{error}");
 }
 
-/// MC11: a server is told what it was declared to be told, and 1 MiB of noise holds nobody up.
+/// MC11: a server gets its declared environment alone, and 1 MiB of output on standard error delays no call.
 #[tokio::test]
 async fn environment_and_noise() {
     let fixture = Fixture::new(&json!({ "noise": 1 << 20 }));
@@ -137,7 +136,7 @@ async fn environment_and_noise() {
     assert!(!text.contains("CARGO"), "{text}");
 }
 
-/// SB10: a server is confined as every child is.
+/// SB10: a server is confined like every child: it writes in the workspace, and not outside.
 #[tokio::test]
 async fn a_server_writes_where_it_may() {
     let outside = tempfile::tempdir().unwrap();
@@ -148,7 +147,7 @@ async fn a_server_writes_where_it_may() {
     assert!(text.contains("outside: ") && !text.contains("outside: written") && !target.exists(), "{text}");
 }
 
-/// MC12
+/// MC12: an answer is truncated to the limit of characters, and an answer above 16 MiB is an error.
 #[tokio::test]
 async fn an_answer_is_bounded() {
     let fixture = Fixture::new(&json!({}));
@@ -159,7 +158,7 @@ async fn an_answer_is_bounded() {
     assert_eq!(fixture.text("echo", json!({})).await, "{}");
 }
 
-/// MC10: closed in order it ends by itself; one that does not is ended, and so is what it started.
+/// MC10: closing a server ends its process and its children, also if they ignore the request to end.
 #[tokio::test]
 async fn closing_leaves_no_process() {
     for end in ["", "ignore"] {
@@ -175,7 +174,7 @@ async fn closing_leaves_no_process() {
     }
 }
 
-/// MC10: dropped it is killed, with what it started; also when it never came to begin.
+/// MC10: dropping a server kills its process and its children, also a process that never finishes its start.
 #[tokio::test]
 async fn dropping_leaves_no_process() {
     let mark = format!("mc10-dropped-{}", std::process::id());
@@ -193,7 +192,7 @@ async fn dropping_leaves_no_process() {
     eventually("nothing is left", || !is_running(&mark)).await;
 }
 
-/// C18: an answer that is no JSON fails its call at once, and a line that is none is told when no answer comes.
+/// C18: a malformed answer fails its call at once; a line that is not JSON-RPC is quoted when the call times out.
 #[tokio::test]
 async fn garbage_is_told_as_what_it_is() {
     let fixture = Fixture::new(&json!({}));
@@ -207,7 +206,7 @@ async fn garbage_is_told_as_what_it_is() {
     assert_eq!(fixture.text_in_time("echo", json!({})).await, "{}");
 }
 
-/// C18: a server that floods its client with notifications, and is given up meanwhile, has not ended.
+/// C18: a server that floods its client with notifications stays alive, also if calls time out meanwhile.
 #[tokio::test]
 async fn a_flood_of_notifications_ends_no_server() {
     let fixture = Fixture::hasty().await;
@@ -221,7 +220,7 @@ async fn a_flood_of_notifications_ends_no_server() {
     assert_eq!(starts, 1, "it was not stopped");
 }
 
-/// S16: an error is as long as an answer may be.
+/// S16: an error has the length limit of an answer.
 #[tokio::test]
 async fn an_error_is_bounded() {
     let fixture = Fixture::new(&json!({}));

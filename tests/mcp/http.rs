@@ -15,7 +15,7 @@ async fn with(like: Like) -> (HttpFake, Fixture) {
     (fake, fixture)
 }
 
-/// MC01: the same conversation over HTTP, in both eras, with plain answers and with streams.
+/// MC01: haft lists and calls servers over HTTP, in both eras, with JSON and with event streams.
 #[tokio::test]
 async fn servers_over_http_are_listed_and_called() {
     for like in [Like::Json, Like::Events, Like::Stateless] {
@@ -39,7 +39,7 @@ async fn servers_over_http_are_listed_and_called() {
     }
 }
 
-/// CL04: who may not is told so, and how to say who they are.
+/// CL04: a refused request's error contains the challenge and a hint to set credentials.
 #[tokio::test]
 async fn a_server_may_want_a_token() {
     let (fake, fixture) = with(Like::Guarded).await;
@@ -52,7 +52,7 @@ async fn a_server_may_want_a_token() {
     assert_eq!(known.text("echo", json!({})).await, "{}");
 }
 
-/// CL04: the headers, which say who asks, go nowhere else.
+/// CL04: haft does not follow redirects to another server, because the headers contain credentials.
 #[tokio::test]
 async fn redirects_are_not_followed() {
     for status in [301, 302, 307, 308] {
@@ -65,7 +65,7 @@ async fn redirects_are_not_followed() {
     }
 }
 
-/// MC09: a stream that breaks off fails its call at once, and the call is not made again.
+/// MC09: a stream that breaks off fails its call at once, and haft does not repeat the call.
 #[tokio::test]
 async fn a_broken_stream_fails_its_call() {
     let (fake, fixture) = with(Like::Cut).await;
@@ -75,7 +75,7 @@ async fn a_broken_stream_fails_its_call() {
     assert_eq!(fake.count("tools/call"), 1, "{error}");
 }
 
-/// MC09: a stream that can be taken up again is, and the call is not made again.
+/// MC09: haft resumes a stream that can be resumed, and does not repeat the call.
 #[tokio::test]
 async fn a_broken_stream_is_taken_up_again() {
     let (fake, fixture) = with(Like::Resumable).await;
@@ -83,7 +83,7 @@ async fn a_broken_stream_is_taken_up_again() {
     assert_eq!(fake.count("tools/call"), 1);
 }
 
-/// MC09: a server that has forgotten the session is given a new one: it has not done what it refused.
+/// MC09: if a server has forgotten the session, haft opens a new one and repeats the refused call.
 #[tokio::test]
 async fn a_forgotten_session_is_begun_anew() {
     let (fake, fixture) = with(Like::Forgetful).await;
@@ -93,7 +93,7 @@ async fn a_forgotten_session_is_begun_anew() {
     assert_eq!(fake.count("initialize"), 3);
 }
 
-/// MC08: nobody there, and something else there.
+/// MC08: the error says if no server listens, if the answer is not MCP, and if a header cannot be sent.
 #[tokio::test]
 async fn what_is_no_server_is_told() {
     let nobody = of_url("http://127.0.0.1:1/mcp".into(), &[]);
@@ -109,8 +109,8 @@ async fn what_is_no_server_is_told() {
     assert!(bad.error("echo", json!({})).await.contains("header `X` cannot be sent"));
 }
 
-/// MC08: (B10) Within its server a redirect is followed that repeats the request; another one is told with the
-/// address.
+/// MC08: (B10) haft follows a redirect within a server if it repeats the request; for another redirect the error has
+/// the address.
 #[tokio::test]
 async fn redirects_within_a_server_are_followed_or_told() {
     for (status, is_followed) in [(307, true), (308, true), (301, false), (302, false), (303, false)] {
@@ -127,7 +127,7 @@ async fn redirects_within_a_server_are_followed_or_told() {
 
 const JSON: &str = "content-type: application/json\r\n";
 const HTML: &str = "content-type: text/html\r\n";
-/// Status, head and body of the answer to a call, and what is told of it.
+/// Status, head and body of the answer to a call, and a part of haft's error.
 const FAILURES: &[(&str, &str, &str, &str)] = &[
     (
         "400 Bad Request",
@@ -183,7 +183,7 @@ const FAILURES: &[(&str, &str, &str, &str)] = &[
     ),
 ];
 
-/// MC08: (B08) Whatever a server answers to a request is the answer to it, at once and in the server's words.
+/// MC08: (B08) every failure of a server is at once the error of its request, in the server's words.
 #[tokio::test]
 async fn every_failure_is_the_answer_to_its_request() {
     for (status, head, body, told) in FAILURES {
@@ -197,7 +197,7 @@ async fn every_failure_is_the_answer_to_its_request() {
     }
 }
 
-/// MC08: (B09) Events that are no messages say nothing.
+/// MC08: (B09) haft ignores events that are not messages.
 #[tokio::test]
 async fn other_events_of_a_stream_are_passed_over() {
     for events in [
@@ -214,8 +214,8 @@ async fn other_events_of_a_stream_are_passed_over() {
     }
 }
 
-/// MC09: (M2) A session that a server does not know any more, in the words of several, is begun anew, and the call
-/// made in it.
+/// MC09: (M2) haft opens a new session if the server does not know the session any more, in any of several wordings,
+/// and repeats the call.
 #[tokio::test]
 async fn a_lost_session_is_begun_anew_however_it_is_told() {
     for (status, words) in [
@@ -232,7 +232,7 @@ async fn a_lost_session_is_begun_anew_however_it_is_told() {
     }
 }
 
-/// MC08: what speaks the transport before this one alone is told in one line.
+/// MC08: the error names the old transport HTTP+SSE if a server supports nothing else.
 #[tokio::test]
 async fn the_transport_of_2024_is_named() {
     let (_fake, fixture) = with(Like::Old).await;

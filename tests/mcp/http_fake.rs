@@ -1,4 +1,4 @@
-//! An MCP server over streamable HTTP, on loopback, that fails in the ways of such servers.
+//! An MCP server over streamable HTTP, on loopback, with the failures of published servers.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -9,43 +9,43 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 
-/// How the server answers.
+/// The behaviour of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Like {
-    /// With JSON, in a session.
+    /// Answers with JSON, in a session.
     Json,
-    /// With a stream of events for every request, in a session.
+    /// Answers every request with a stream of events, in a session.
     Events,
-    /// In the stateless era.
+    /// Answers in the stateless era.
     Stateless,
-    /// Only whoever has the right token.
+    /// Requires the right token.
     Guarded,
-    /// By sending everybody elsewhere.
+    /// Redirects every request to another server.
     Redirecting(u16),
     /// The stream of a call breaks off before the answer.
     Cut,
-    /// The stream of a call breaks off, and can be taken up again.
+    /// The stream of a call breaks off, and can be resumed.
     Resumable,
-    /// Sessions are forgotten after the first call.
+    /// Forgets a session after its first call.
     Forgetful,
-    /// As a page that is no MCP server.
+    /// Answers with a page, not with MCP.
     Page,
-    /// A call with a status, the rest of a head and a body. `ID` in it is the id of the call.
+    /// Answers a call with a status, the rest of a head and a body. `ID` in the body is the id of the call.
     Answering(&'static str, &'static str, &'static str),
-    /// With a stream for every request, whose answer stands after these events.
+    /// Answers every request with a stream; the answer follows these events.
     After(&'static str),
-    /// By sending whoever asks at `/mcp` to another path of its own.
+    /// Redirects a request at `/mcp` to another of its own paths.
     Moved(u16),
-    /// A session is forgotten after the first call, and said so with a status and in words.
+    /// Forgets a session after its first call, and says so with this status and this text.
     Losing(&'static str, &'static str),
-    /// With the transport of 2024-11-05.
+    /// Supports the transport of 2024-11-05 alone.
     Old,
 }
 
 /// A request: method and path, headers with names in lower case, body.
 pub(super) type Request = (String, BTreeMap<String, String>, String);
 
-/// The server; gone when dropped.
+/// The server; it ends when dropped.
 pub(crate) struct HttpFake {
     address: SocketAddr,
     state: Arc<State>,
@@ -80,7 +80,7 @@ impl HttpFake {
         self.state.requests.lock().unwrap().clone()
     }
 
-    /// How often `method` of JSON-RPC was asked for.
+    /// The number of requests with the JSON-RPC method `method`.
     pub(crate) fn count(&self, method: &str) -> usize {
         let is = |(_, _, body): &&Request| {
             serde_json::from_str::<Value>(body).is_ok_and(|message| message["method"] == method)
@@ -133,7 +133,7 @@ pub(super) fn json_response(more: &str, body: &Value) -> String {
     response("200 OK", &format!("content-type: application/json\r\n{more}"), &body.to_string())
 }
 
-/// A stream of `events`, which ends there.
+/// A stream of `events` that ends after them.
 fn stream(more: &str, events: &str) -> String {
     format!("HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n{more}connection: close\r\n\r\n{events}")
 }
@@ -178,7 +178,7 @@ impl State {
         self.request(&message, id, headers)
     }
 
-    /// The rest of a stream that was cut.
+    /// The rest of a stream that broke off.
     fn resume(&self, headers: &BTreeMap<String, String>) -> String {
         match headers.get("last-event-id") {
             Some(id) if self.like == Like::Resumable => {
@@ -230,7 +230,7 @@ impl State {
                 response(status, "content-type: application/json\r\n", &error.to_string())
             }
             _ if !stateless && headers.get("mcp-session-id") != Some(&format!("session-{session}")) => {
-                // As servers say it to whoever has no session: the id is nobody's.
+                // The error of published servers for a missing session: it has no request's id.
                 let error = json!({ "jsonrpc": "2.0", "error": { "code": -32000, "message": "no session" }, "id": null });
                 let status =
                     if headers.contains_key("mcp-session-id") { "404 Not Found" } else { "400 Bad Request" };
@@ -274,7 +274,7 @@ impl State {
             _ => return json_response("", message),
         }
         let report = json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": { "level": "info", "data": "x" } });
-        // The first event of some servers holds nothing.
+        // The first event of some servers has no data.
         stream("", &format!("id: 0\ndata:\n\n: a comment\n\n{}{}", event(&report), event(message)))
     }
 }

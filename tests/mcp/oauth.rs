@@ -50,7 +50,7 @@ fn account_of(fake: &OAuthFake, store: &Arc<Shared>) -> Arc<Account> {
     account_with(fake, store, OAuthSettings::default())
 }
 
-/// A person who agrees.
+/// Logs in, with a user who agrees.
 async fn log_in(account: &Arc<Account>, scopes: &[&str]) -> Result<Login, LoginError> {
     let scopes: Vec<String> = scopes.iter().map(|scope| (*scope).to_owned()).collect();
     let begun = account.sign_in(&scopes).await?;
@@ -75,7 +75,7 @@ async fn logged_in(like: Like) -> (Arc<OAuthFake>, Arc<Shared>, Arc<Account>) {
     (fake, store, account)
 }
 
-/// Without a login the person is told what to type; with it, also one of another process, the server is used.
+/// Without a login the error has the command to log in; haft uses a login, also one of another process.
 #[tokio::test]
 async fn a_server_that_wants_a_login_is_used_with_one() {
     let fake = OAuthFake::start(Like::default()).await;
@@ -93,7 +93,7 @@ async fn a_server_that_wants_a_login_is_used_with_one() {
     assert!(!format!("{login:?}").contains("-4711-"));
 }
 
-/// What the documents of a server and of its authorization server say is checked before a person is asked anything.
+/// haft checks the metadata of a server and of its authorization server before it opens a browser.
 #[tokio::test]
 async fn no_browser_is_opened_for_documents_that_are_wrong() {
     for (fault, expected) in [
@@ -120,7 +120,7 @@ async fn no_browser_is_opened_for_documents_that_are_wrong() {
     }
 }
 
-/// An answer of another authorization server ends the login; its code is sent nowhere.
+/// An answer with a wrong or missing issuer, or a refusal, ends the login; haft sends the code nowhere.
 #[tokio::test]
 async fn an_answer_of_another_issuer_is_no_login() {
     for (fault, expected) in [
@@ -135,12 +135,12 @@ async fn an_answer_of_another_issuer_is_no_login() {
         assert!(error.to_string().contains(expected), "{fault:?}: {error}");
         assert_eq!((fake.count("code"), store.place()), (0, None), "{fault:?}");
         assert!(fake.seen().is_empty());
-        // What a redirect leads to, without a token: one request is the challenge.
+        // The probe is one request without a token, for the challenge.
         assert_eq!(fake.count("probe"), 1, "{fault:?}: {:?}", fake.log());
     }
 }
 
-/// A word in the place of a token is no login, and is not taken out of texts.
+/// A token that is a plain word ends the login, and haft does not redact the word.
 #[tokio::test]
 async fn a_word_is_no_token() {
     let fake = OAuthFake::start(Like { fault: Fault::Word, ..Like::default() }).await;
@@ -155,7 +155,7 @@ async fn a_word_is_no_token() {
     assert_eq!((&*redactor.redact("https://a.test"), store.place()), ("https://a.test", None));
 }
 
-/// What anybody else sends to the open port, or pastes, is passed over.
+/// Requests and pasted lines that do not belong to this login do not end it.
 #[tokio::test]
 async fn what_is_not_of_this_login_does_not_end_it() {
     let fake = OAuthFake::start(Like::default()).await;
@@ -187,7 +187,7 @@ async fn what_is_not_of_this_login_does_not_end_it() {
     assert_eq!((fake.count("code"), *count.lock().unwrap()), (1, 9));
 }
 
-/// A token that ends is renewed in silence. Whatever renews at the same time, no refresh token is used twice.
+/// haft renews an expired token itself. With concurrent renewals, no refresh token is used twice.
 #[tokio::test]
 async fn renewing_loses_nothing_whoever_renews_at_the_same_time() {
     let (fake, store, _) = logged_in(Like { expires: Some(0), ..Like::default() }).await;
@@ -206,7 +206,7 @@ async fn renewing_loses_nothing_whoever_renews_at_the_same_time() {
     assert!(fake.has_login());
 }
 
-/// A login that was ended elsewhere is told, with the line to type; nothing is asked again and again.
+/// After a login was revoked, the error has the command to log in, and haft does not retry.
 #[tokio::test]
 async fn a_revoked_login_is_told() {
     let (fake, store, account) = logged_in(Like::default()).await;
@@ -222,7 +222,7 @@ async fn a_revoked_login_is_told() {
     assert_eq!(fixture.text("read", json!({})).await, "done: read");
 }
 
-/// A server that takes no token that it is sent is told, and is not asked without end.
+/// If a server accepts no token, the error has the command to log in, and the number of retries is bounded.
 #[tokio::test]
 async fn a_token_for_another_audience_is_told() {
     let (fake, _store, account) = logged_in(Like { fault: Fault::Audience, ..Like::default() }).await;
@@ -231,7 +231,7 @@ async fn a_token_for_another_audience_is_told() {
     assert!(fake.count("refresh") <= 2 && fake.seen().len() <= 6, "{:?} {:?}", fake.log(), fake.seen());
 }
 
-/// More than a login is good for is told with the scopes, and asked for besides those that are there.
+/// An error for missing rights has the command with the scope; the next login has the old and the new scopes.
 #[tokio::test]
 async fn a_login_is_stepped_up() {
     let (fake, store, account) = logged_in(Like::default()).await;
@@ -241,14 +241,14 @@ async fn a_login_is_stepped_up() {
     assert_eq!(fake.count("refresh"), 0, "{:?}", fake.log());
     log_in(&account_of(&fake, &store), &["write"]).await.unwrap();
     assert_eq!(fake.count("authorize registered read write"), 1, "{:?}", fake.log());
-    // Also the one that was there before.
+    // The earlier connection uses the new login too.
     for after in [fixture, used(&fake, &account_of(&fake, &store))] {
         assert_eq!(after.text("write", json!({})).await, "done: write");
         assert_eq!(after.text("read", json!({})).await, "done: read");
     }
 }
 
-/// Two servers, two logins: neither is sent what is the other's.
+/// Each of two servers gets only its own tokens.
 #[tokio::test]
 async fn no_server_is_sent_the_token_of_another_one() {
     let (one, _store, first) = logged_in(Like::default()).await;
@@ -263,7 +263,7 @@ async fn no_server_is_sent_the_token_of_another_one() {
     }
 }
 
-/// haft is what it was registered as, else its metadata document, else registered now.
+/// haft uses a configured client id, else its metadata document, else it registers.
 #[tokio::test]
 async fn haft_is_known_by_what_comes_first() {
     let document = Some("https://haft.test/client.json".to_owned());
@@ -289,7 +289,7 @@ async fn haft_is_known_by_what_comes_first() {
     assert!(error.hint().unwrap().contains("`client_id`"), "{error}");
 }
 
-/// Logging out makes what was given void.
+/// A logout revokes the tokens and removes the login.
 #[tokio::test]
 async fn logging_out_revokes() {
     let (fake, store, account) = logged_in(Like::default()).await;

@@ -9,7 +9,7 @@ use super::oauth_fake::{Like, OAuthFake, get, sent_on};
 use super::*;
 use crate::cli::{Answer, Home};
 
-/// A home without a keyring, whose program has the server.
+/// A home without a keyring, whose program has the server `tracker`.
 fn home(fake: &OAuthFake, more: &str) -> Arc<Home> {
     let home = Home::new();
     let server = format!("[[mcp_servers]]\nname = \"tracker\"\nurl = \"{}\"\n{more}", fake.url());
@@ -24,7 +24,7 @@ async fn haft(home: &Arc<Home>, arguments: &[&str]) -> Answer {
     tokio::task::spawn_blocking(run).await.unwrap()
 }
 
-/// Logs in with a browser that the person opens by hand; what haft said.
+/// Logs in; the test plays the browser. Standard error, and whether it succeeded.
 async fn log_in(home: &Arc<Home>, more: &[&str]) -> (String, bool) {
     let mut command = home.command(&[&["-vvv", "mcp", "login", "tracker"], more].concat());
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
@@ -51,7 +51,7 @@ async fn log_in(home: &Arc<Home>, more: &[&str]) -> (String, bool) {
     .unwrap()
 }
 
-/// The files below the home of which one holds one of `texts`.
+/// The files below the home that contain one of `texts`.
 fn holders(home: &Home, texts: &[String]) -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![home.work().parent().unwrap().to_owned()]);
     while let Some(folder) = folders.pop() {
@@ -67,7 +67,7 @@ fn holders(home: &Home, texts: &[String]) -> Vec<PathBuf> {
     found
 }
 
-/// What is printed or written has no token but the one file, and no tool opens that.
+/// No output contains a token; one file contains them, and no tool opens it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_is_in_its_store_alone() {
     let fake = OAuthFake::start(Like { expires: Some(0), ..Like::default() }).await;
@@ -107,7 +107,7 @@ async fn a_login_is_in_its_store_alone() {
     assert_eq!(status.stdout, "tracker: not logged in\n");
 }
 
-/// What is missing, and what has no logins, is told with the way out; serving opens no browser.
+/// An error names the command that adds a scope, and a login to an unknown server names the known ones.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_login_is_stepped_up_by_the_line_that_is_told() {
     let fake = OAuthFake::start(Like::default()).await;
@@ -131,7 +131,7 @@ async fn a_login_is_stepped_up_by_the_line_that_is_told() {
     assert!(unknown.stderr.contains("hint: servers with logins: tracker"), "{}", unknown.stderr);
 }
 
-/// What a program.toml sets of a login is a part of what is agreed to, and a client's secret is named, never written.
+/// The login settings of program.toml are part of the consent, and `client_secret` is a reference, not a value.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_set_of_a_login_is_agreed_to() {
     let fake = OAuthFake::start(Like::default()).await;

@@ -15,50 +15,50 @@ use tokio::task::JoinHandle;
 
 use super::http_fake::{Request, json_response, read, response};
 
-/// What is wrong.
+/// A deviation of the fakes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fault {
     #[default]
     None,
-    /// The authorization server's document is of another issuer.
+    /// The authorization server's document has another issuer.
     Issuer,
-    /// The server names a document of the authorization server that says it is of another issuer, which has it elsewhere.
+    /// The server names an authorization server whose document says that it belongs to another issuer.
     Planted,
-    /// The authorization server gives a word as a token.
+    /// The authorization server gives a plain word as a token.
     Word,
-    /// The server's document is of another resource.
+    /// The server's document has another resource.
     Resource,
-    /// The server takes no token that it is sent: they are for somebody else.
+    /// The server accepts no token, as if each had another audience.
     Audience,
-    /// The browser comes back from another issuer.
+    /// The browser returns with another issuer.
     MixUp,
-    /// The browser comes back without the issuer that was announced.
+    /// The browser returns without the announced issuer.
     NoIssuer,
-    /// The authorization server says nothing of PKCE.
+    /// The authorization server does not announce PKCE.
     NoPkce,
-    /// The authorization server knows `plain` alone.
+    /// The authorization server announces `plain` alone.
     PlainPkce,
     /// The server names a cloud's metadata service as its authorization server.
     Inside,
-    /// The authorization server refuses the person.
+    /// The authorization server refuses the user.
     Refusing,
-    /// It sends whoever wants a token elsewhere.
+    /// The token endpoint redirects.
     Redirecting,
 }
 
-/// How the authorization server is.
+/// The behaviour of the authorization server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Like {
     pub(super) fault: Fault,
-    /// Whether it takes client ID metadata documents.
+    /// Whether it accepts client ID metadata documents.
     pub(super) takes_documents: bool,
-    /// Whether it registers no client.
+    /// Whether it refuses every registration.
     pub(super) registers_nobody: bool,
-    /// Seconds that an access token is good for; for ever without.
+    /// Seconds until an access token expires; `None` for never.
     pub(super) expires: Option<u64>,
 }
 
-/// What a code or a token was given for.
+/// The data of a code or a token.
 #[derive(Clone, Debug)]
 struct Given {
     login: usize,
@@ -76,9 +76,9 @@ struct State {
     refresh: BTreeMap<String, Given>,
     used: BTreeMap<String, Given>,
     ended: Vec<usize>,
-    /// What was done, a word each.
+    /// The actions of the authorization server.
     log: Vec<String>,
-    /// Every token that came in at the MCP server.
+    /// Every token that the MCP server got.
     seen: Vec<String>,
 }
 
@@ -109,7 +109,7 @@ impl OAuthFake {
             tasks: Mutex::default(),
         });
         for listener in [server, authorization] {
-            // Weak: the last owner of the fake ends it.
+            // Weak, so that the fake ends with its last owner.
             let shared = Arc::downgrade(&own);
             let task = tokio::spawn(async move {
                 while let Ok((stream, _)) = listener.accept().await {
@@ -134,22 +134,22 @@ impl OAuthFake {
         self.state.lock().unwrap()
     }
 
-    /// How often this was done: `register`, `authorize SCOPE`, `code`, `refresh`, `reuse`, `revoke`, `probe`.
+    /// The number of an action: `register`, `authorize SCOPE`, `code`, `refresh`, `reuse`, `revoke`, `probe`.
     pub(super) fn count(&self, what: &str) -> usize {
         self.state().log.iter().filter(|done| *done == what).count()
     }
 
-    /// Everything that was done.
+    /// All actions.
     pub(super) fn log(&self) -> Vec<String> {
         self.state().log.clone()
     }
 
-    /// Every token that the MCP server was sent.
+    /// Every token that the MCP server got.
     pub(super) fn seen(&self) -> Vec<String> {
         self.state().seen.clone()
     }
 
-    /// Every token that was given.
+    /// Every token that the authorization server gave.
     pub(super) fn tokens(&self) -> Vec<String> {
         let state = self.state();
         let all = state.access.keys().chain(state.refresh.keys()).chain(state.used.keys());
@@ -162,7 +162,7 @@ impl OAuthFake {
         state.ended = (0..=state.count).collect();
     }
 
-    /// Whether some login is good.
+    /// Whether a login is valid.
     pub(super) fn has_login(&self) -> bool {
         let state = self.state();
         state.access.values().chain(state.refresh.values()).any(|given| !state.ended.contains(&given.login))
@@ -297,7 +297,7 @@ impl OAuthFake {
         document
     }
 
-    /// Sends the browser back at once: the person agrees.
+    /// Redirects the browser back at once, as if the user agreed.
     fn authorize(&self, query: &BTreeMap<String, String>) -> String {
         assert_eq!((&*query["response_type"], &*query["code_challenge_method"]), ("code", "S256"));
         assert_eq!(query["resource"], self.url());
@@ -392,7 +392,7 @@ fn pairs(text: &str) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (decoded(name), decoded(value))).collect()
 }
 
-/// What a browser is answered at `url`: the status line and head, and the body.
+/// The head of the answer to a browser at `url`.
 pub(super) async fn get(url: &str) -> String {
     let (host, path) = url.strip_prefix("http://").unwrap().split_once('/').unwrap();
     let mut stream = TcpStream::connect(host).await.unwrap();
@@ -408,7 +408,7 @@ pub(super) async fn get(url: &str) -> String {
     answer
 }
 
-/// Where the browser is sent from `url`.
+/// The target of the redirect at `url`.
 pub(super) async fn sent_on(url: &str) -> String {
     let answer = get(url).await;
     answer

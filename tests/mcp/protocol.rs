@@ -7,7 +7,7 @@ use serde_json::json;
 use super::*;
 use crate::common::wait::{eventually, within};
 
-/// MC01: the whole conversation, in order, with a server of the old era and one of the new.
+/// MC01: the messages of a start, a list and a call, in order, with servers of both eras.
 #[tokio::test]
 async fn a_server_is_started_asked_and_called() {
     for (speaks, expected) in [
@@ -30,7 +30,7 @@ async fn a_server_is_started_asked_and_called() {
     }
 }
 
-/// MC01: a version that nobody has heard of is not spoken as if it were another.
+/// MC01: haft refuses a server with an unknown protocol version.
 #[tokio::test]
 async fn an_unknown_version_is_refused() {
     let fixture = Fixture::new(&json!({ "speaks": "1999-01-01" }));
@@ -38,7 +38,7 @@ async fn an_unknown_version_is_refused() {
     assert!(error.contains("only version `1999-01-01`"), "{error}");
 }
 
-/// MC01: Servers that cannot bear to be asked in the new way are asked in the old one.
+/// MC01: haft falls back to `initialize` if a server fails at `server/discover`, ends or does not answer.
 #[tokio::test]
 async fn servers_that_know_only_initialize_are_served() {
     for discover in ["error", "exit", "hang"] {
@@ -48,7 +48,7 @@ async fn servers_that_know_only_initialize_are_served() {
     }
 }
 
-/// MC02, MC03: the tool is called by its own name; text, pictures and data are all there.
+/// MC02, MC03: the server gets its own tool name; the result has all texts, pictures and data.
 #[tokio::test]
 async fn an_answer_is_told_whole() {
     let fixture = Fixture::new(&json!({}));
@@ -69,7 +69,7 @@ async fn an_answer_is_told_whole() {
     assert_eq!(call["params"]["name"], "fail");
 }
 
-/// MC04: an error of the protocol is an answer, in the server's words.
+/// MC04: a protocol error is the result of the call, in the server's words.
 #[tokio::test]
 async fn an_error_is_an_answer() {
     let fixture = Fixture::new(&json!({}));
@@ -80,7 +80,7 @@ async fn an_error_is_an_answer() {
     assert_eq!(fixture.text("echo", json!({})).await, "{}");
 }
 
-/// MC05: a server that asks before it answers is answered, or refused with a reason.
+/// MC05: haft answers a server's requests during a call, or refuses them with a reason.
 #[tokio::test]
 async fn a_server_s_requests_are_answered() {
     let fixture = Fixture::new(&json!({}));
@@ -98,14 +98,14 @@ async fn a_server_s_requests_are_answered() {
     assert_eq!(answers["odd"]["error"]["code"], -32601);
 }
 
-/// The answer of `ask` is longer than the other tests' answers may be.
+/// The result of `ask`, which must not be truncated.
 async fn fixture_text(fixture: &Fixture) -> String {
     let text = fixture.text("ask", json!({})).await;
     assert!(!text.contains("truncated"), "{text}");
     text
 }
 
-/// MC05: what a server wants to know of a person it is told, or that nobody says it.
+/// MC05: a server's question gets the user's answer, or `decline` if haft cannot ask.
 #[tokio::test]
 async fn a_person_is_asked_where_there_is_one() {
     let nobody = Fixture::new(&json!({}));
@@ -121,7 +121,7 @@ async fn a_person_is_asked_where_there_is_one() {
     assert_eq!(text, r#"{"action":"accept","content":{"name":"Ada"}}"#);
 }
 
-/// MC05: the same in the stateless era, where a server asks by its answer.
+/// MC05: in the stateless era a server asks through its answer, and haft repeats the call with the user's answer.
 #[tokio::test]
 async fn an_answer_may_ask_for_more() {
     let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" })))));
@@ -131,7 +131,7 @@ async fn an_answer_may_ask_for_more() {
     assert!(text.starts_with("sealed ") && text.contains("\"Ada\"") && text.contains("file:///"), "{text}");
 }
 
-/// MC06
+/// MC06: haft follows the pages of a list, and ends at a repeated cursor; a list may be empty or have invalid tools.
 #[tokio::test]
 async fn pages_are_followed_and_a_circle_is_not() {
     let fixture = Fixture::new(&json!({ "tools": "pages" }));
@@ -151,7 +151,7 @@ async fn pages_are_followed_and_a_circle_is_not() {
     }
 }
 
-/// MC04: what a server tells of a call reaches whoever made it, in order.
+/// MC04: progress and log messages of a call reach the caller, in order.
 #[tokio::test]
 async fn progress_and_messages_are_events() {
     let fixture = Fixture::new(&json!({}));
@@ -185,7 +185,7 @@ async fn progress_and_messages_are_events() {
     );
 }
 
-/// A tool is shown to MCP clients as it is in the list that it is of, whatever its server has sent since.
+/// MCP clients see a tool as in its own list, also if the server has sent another list since.
 #[tokio::test]
 async fn a_tool_is_shown_as_it_is_in_its_own_list() {
     let fixture = Fixture::new(&json!({}));
@@ -198,14 +198,14 @@ async fn a_tool_is_shown_as_it_is_in_its_own_list() {
     }
 }
 
-/// MC06: a list that changes is asked for again, and remembered.
+/// MC06: after a change notification haft lists the tools again, and stores the new list.
 #[tokio::test]
 async fn a_changed_list_is_asked_for_again() {
     let memory = tempfile::tempdir().unwrap();
     let fixture = Fixture::with(&json!({}), HANG, |host| remembering(host, &memory));
     let mut changes = fixture.server.changes();
     assert_eq!(fixture.list().await.unwrap().tools.len(), 16);
-    // T02: the first list as well. A program that was loaded while it was under way hears of it.
+    // T02: the first list counts as a change too: a program that was loaded during the list gets it.
     assert!(changes.has_changed().unwrap());
     changes.mark_unchanged();
     fixture.text("change", json!({})).await;
@@ -218,7 +218,7 @@ async fn a_changed_list_is_asked_for_again() {
     assert_eq!(fake::methods(&fixture.folder()).iter().filter(|method| *method == "tools/list").count(), 2);
 }
 
-/// MC01: what a server turned out to speak is remembered: the second time it is not asked the other way.
+/// MC01: haft remembers a server's era, and does not probe it again.
 #[tokio::test]
 async fn the_era_is_remembered() {
     let memory = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Skills of MCP servers (SEP-2640): told by name, read on demand and no earlier, held to what was agreed to.
+//! Skills of MCP servers (SEP-2640): listed by name, read on demand, and compared with the agreed digests.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn entry(description: &str) -> Value {
     })
 }
 
-/// A server that lists `skills` and answers every read with `text` at `uri`.
+/// The behaviour of a server that lists `skills` and answers every read with `text` at `uri`.
 fn like(skills: &Value, (uri, text): (&str, &str)) -> Value {
     let all = |result: Value| {
         json!({ "jsonrpc": "2.0", "id": "ID", "result": result }).to_string().replace("\"ID\"", "ID")
@@ -45,7 +45,7 @@ fn like(skills: &Value, (uri, text): (&str, &str)) -> Value {
     } })
 }
 
-/// A program with that server, whose model asks for the skill `file`, and what it was answered.
+/// Runs an agent with that server, whose model reads `file` of the skill; the output and the requests to the model.
 async fn asked(home: &Home, like: &Value, file: &str) -> (Answer, Arc<[Value]>) {
     let arguments = json!({ "name": "mcp__own__far", "file": file }).to_string();
     let fake = Fake::start([calls(&[("a", "read_skill", arguments.as_str())]), says("done")]).await;
@@ -87,7 +87,7 @@ async fn a_skill_of_a_server_is_told_by_name_and_read_on_demand() {
     assert_eq!(read(&requests), NEXT);
 }
 
-/// Bytes, sizes and heads that are not those of the list reach no model.
+/// haft refuses a file whose bytes, size or frontmatter differ from the list.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_file_that_is_not_what_was_listed_reaches_no_model() {
     let other = SKILL.replace("Go [on]", "Go [no]");
@@ -103,7 +103,7 @@ async fn a_file_that_is_not_what_was_listed_reaches_no_model() {
     }
 }
 
-/// Entries that break a rule are left out with the reason, and hide no other one.
+/// haft omits an invalid entry with the reason, and the entry hides no other skill.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_skill_that_nobody_can_agree_to_is_left_out() {
     let with = |key: &str, value: Value| {
@@ -134,7 +134,8 @@ async fn a_skill_that_nobody_can_agree_to_is_left_out() {
     }
 }
 
-/// A skill is pinned with the tools of its server: another description or another file holds it back, in one line.
+/// A skill is pinned with its server's tools: haft holds it back if its description or a file changes, and shows the
+/// change in one line.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
     for (change, difference) in [
@@ -142,7 +143,7 @@ async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
         ("", "skill `skill://far/SKILL.md` has changed: files"),
     ] {
         let home = Home::new();
-        // What configures the server stays: it reads what it is like from a file.
+        // The server reads its behaviour from a file, so that its configuration does not change.
         home.write(
             "like.json",
             &like(&json!([entry("Goes far")]), ("skill://far/SKILL.md", SKILL)).to_string(),
@@ -154,7 +155,7 @@ async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
         let mut other = entry(if change.is_empty() { "Goes far" } else { change });
         other["resources"][1]["digest"] = json!(SKILL_DIGEST);
         home.write("like.json", &like(&json!([other]), ("skill://far/SKILL.md", SKILL)).to_string());
-        // Asked what it has: the skill is not there any more.
+        // A new list: the skill is missing afterwards.
         let listed = home.haft(&["tools", "--json", "--refresh"]);
         assert!(listed.stderr.contains(difference), "{difference}: {}", listed.stderr);
         let (_, requests) = asked(&home, &by_file, "").await;
@@ -166,7 +167,7 @@ async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
     }
 }
 
-/// An agent whose `tools` name nothing of a server is told of none of its skills.
+/// An agent whose `tools` name no tool of a server does not see the server's skills.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_agent_without_a_server_has_none_of_its_skills() {
     let like = like(&json!([entry("Goes far")]), ("skill://far/SKILL.md", SKILL));

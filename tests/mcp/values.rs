@@ -7,24 +7,24 @@ use super::*;
 use crate::agent::fake::{Fake, calls, says};
 use crate::cli::Home;
 
-/// A program with a server that is like `like`.
+/// A home with a server with the behaviour `like`.
 fn home(like: &Value) -> Home {
     let home = Home::new();
     home.write("program.toml", &format!("[sandbox]\nworkspace = \".\"\n{}", fake::toml("s", like, "")));
     home
 }
 
-/// A list with one tool that echoes, whose schema is `schema`.
+/// A list with the tool `echo`, whose schema is `schema`.
 fn list(schema: &Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": "ID", "result": { "tools": [{ "name": "echo", "inputSchema": schema }] } })
 }
 
-/// What a server writes for `message`, whose id is the request's.
+/// The answer `message` as text, with the request's id.
 fn raw(message: &Value) -> String {
     message.to_string().replace("\"ID\"", "ID")
 }
 
-/// (B07) Half a surrogate pair costs its answer, or its server, nothing but that half.
+/// (B07) Half a surrogate pair in a list or an answer becomes U+FFFD, and the rest stays.
 #[test]
 fn half_a_character_loses_nothing_else() {
     let tools = r#"{"jsonrpc":"2.0","id":ID,"result":{"tools":[{"name":"echo","description":"cut \ud83d","inputSchema":{"type":"object"}},{"name":"fail","inputSchema":{}}]}}"#;
@@ -35,7 +35,7 @@ fn half_a_character_loses_nothing_else() {
     assert_eq!((said.stdout.as_str(), said.code), ("before \u{fffd} after\n", 0), "{}", said.stderr);
 }
 
-/// (B33) An empty object that is written as a list is one, wherever there can be none.
+/// (B33) haft reads an empty list as an empty object wherever only an object is valid.
 #[test]
 fn an_empty_list_in_the_place_of_an_object_is_one() {
     let initialized = r#"{"jsonrpc":"2.0","id":ID,"result":{"protocolVersion":"2025-06-18","capabilities":{"tools":[],"logging":[],"experimental":[]},"serverInfo":{"name":"s","version":"1"},"_meta":[]}}"#;
@@ -49,7 +49,7 @@ fn an_empty_list_in_the_place_of_an_object_is_one() {
     }
 }
 
-/// What is no answer ends its request in words of haft.
+/// Errors about invalid answers are in haft's words, without messages of libraries.
 #[test]
 fn errors_are_in_words_of_haft() {
     for (method, text, told) in [
@@ -84,7 +84,8 @@ fn errors_are_in_words_of_haft() {
     }
 }
 
-/// (B12, B13) A wrong schema takes no tool away, and `haft check` says what is not checked.
+/// (B12, B13) A tool with a faulty schema stays callable, and `haft check` reports the parts that haft does not
+/// check.
 #[test]
 fn what_is_wrong_with_a_schema_is_told_by_a_check() {
     let schema = json!({ "type": "object", "properties": {
@@ -105,7 +106,8 @@ fn what_is_wrong_with_a_schema_is_told_by_a_check() {
     assert!(home.haft(&["check", "--json"]).stdout.contains("the reference has no target"));
 }
 
-/// (B06) Values that are given as text reach a tool as its schema says, and the caller is told.
+/// (B06) haft converts values that are given as text to the schema's types, and reports each conversion to the
+/// caller.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn values_given_as_text_are_taken_as_the_schema_says() {
     let schema = json!({ "properties": {
@@ -130,8 +132,8 @@ async fn values_given_as_text_are_taken_as_the_schema_says() {
     );
 }
 
-/// (B15) A tool that a server announces while an agent works is offered at the next step, and can be called; one that
-/// `--tools` does not name is not.
+/// (B15) A tool that a server announces during a run is available at the next step, unless `--tools` does not name
+/// it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tools_that_are_announced_are_offered_while_an_agent_works() {
     for (patterns, is_offered) in [("mcp__*", true), ("mcp__s__change", false)] {
@@ -160,7 +162,7 @@ async fn tools_that_are_announced_are_offered_while_an_agent_works() {
     }
 }
 
-/// (M5) What a server's own file imports is a part of it: another import, and its list is asked for anew.
+/// (M5) A change of a file that the server's script imports makes haft list the tools again.
 #[test]
 fn a_list_is_as_old_as_what_its_server_imports() {
     let home = Home::new();

@@ -9,7 +9,7 @@ use crate::common::HANG;
 use crate::common::wait::{eventually_some, within};
 use crate::guest::{Guest, briefly};
 
-/// What every way to misbehave comes to.
+/// The result of each misbehaviour.
 const ENDS: &[(&str, &str)] = &[
     ("garbage", "failed: its answer to `tools/call` is not JSON"),
     ("html", "failed: its answer to `tools/call` is 200 OK with `text/html` and no message"),
@@ -55,7 +55,7 @@ async fn every_misbehaviour_is_an_error_of_its_call() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Once an answer is there, how its guest goes on does not matter.
+/// A complete answer is the result, also if the guest continues or traps afterwards.
 #[tokio::test]
 async fn an_answer_counts_however_its_guest_goes_on() {
     for mode in ["plain", "session"] {
@@ -72,7 +72,7 @@ async fn an_answer_counts_however_its_guest_goes_on() {
 async fn a_cancelled_call_ends() {
     let (_folder, file) = server("plain");
     let guest = Guest::of(&file, Grant::none(), Limits { time: HANG, ..Limits::default() }).await;
-    // By the time that a later call is answered it sleeps.
+    // The call sleeps when a later call has its answer.
     let later = async {
         guest.says("echo", json!({ "text": "later" })).await;
         guest.session.cancel.cancel();

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::guest::Guest;
 
-/// The component `name`, if it was built.
+/// The component `name`, if it exists.
 fn built(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("HAFT_TEST_MCP_COMPONENTS")?;
     Some(PathBuf::from(folder).join(name).with_extension("wasm")).filter(|file| file.exists())
@@ -27,7 +27,7 @@ async fn check(name: &str) {
     assert_eq!(sum.structured, Some(json!({ "sum": 3 })));
     assert_eq!(guest.says("count", json!({ "to": 5 })).await, "counted to 5");
     let steps = guest.received().into_iter().filter(|event| matches!(event, Event::Progress { .. })).count();
-    // One that answers as JSON has no place for progress.
+    // An answer as JSON has no progress.
     assert_eq!(steps, if name.ends_with("-json") { 0 } else { 5 });
     assert!(guest.fails("fail", json!({})).await.contains("it broke"));
     assert_eq!(guest.says("env", json!({ "name": "PATH" })).await, "unset");

@@ -13,7 +13,7 @@ fn site(world: &World) -> Site {
     Site::begin(command.stderr(Stdio::piped()).stdout(Stdio::null()))
 }
 
-/// What `/readyz` answers, to whoever calls it `host`.
+/// The answer of `/readyz` to a client that uses the name `host`.
 fn ready(site: &Site, host: &str) -> String {
     let mut stream = site.connect();
     write!(stream, "GET /readyz HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").unwrap();
@@ -22,8 +22,8 @@ fn ready(site: &Site, host: &str) -> String {
     answer
 }
 
-/// N22: a gate is ready while it can send calls: with a server, and with workers; what is missing is told to those that call
-/// it by its own name (N6).
+/// N22: a gate is ready while it has a server and workers; `/readyz` names missing parts to clients that use a name
+/// of this machine (N6).
 #[test]
 fn a_gate_without_server_or_workers_is_not_ready() {
     let Some(mut world) = World::start() else { return };
@@ -55,7 +55,8 @@ fn a_gate_without_server_or_workers_is_not_ready() {
     until("its server is missed", || ready(&site, "localhost").contains(" 503 "));
 }
 
-/// N22: a server with too little storage is told by name, with what to do; with less reserved there is enough (N3).
+/// N22: `/readyz` and `haft doctor` name the storage that does not fit at the server; a smaller reservation fits
+/// (N3).
 #[test]
 fn what_cannot_be_kept_is_told() {
     let less = "[nats.storage]\nclaims = \"64MiB\"\npayloads = \"64MiB\"\njournal = \"64MiB\"\napprovals = \"64MiB\"\n\

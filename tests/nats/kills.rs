@@ -1,5 +1,5 @@
-//! Kill loops: processes are killed, stopped and restarted during calls. No mark is made twice, no read-only call
-//! is lost, every call is answered. The loops take minutes, and run if `HAFT_NATS_HEAVY` is set.
+//! Kill loops: processes are killed, stopped and restarted during calls. No mark is made twice, no read-only call is
+//! lost, every call is answered. The loops take minutes, and run if `HAFT_NATS_HEAVY` is set.
 
 use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ use crate::serve::eras::modern;
 /// Calls of a loop, half of which only read; `HAFT_NATS_CALLS` sets another number.
 const CALLS: usize = 1000;
 
-/// Calls at one time.
+/// Concurrent calls.
 const AT_ONCE: usize = 8;
 
 /// Calls that may wait at a gate.
@@ -36,18 +36,18 @@ fn calls() -> Option<usize> {
     Some(named.map_or(CALLS, |count| count.parse().unwrap()))
 }
 
-/// What the calls of a loop came to.
+/// The results of the calls of a loop.
 #[derive(Debug, Default)]
 struct Tally {
-    /// Marks that were made, by what was said of them.
+    /// Marks by the reported outcome of their call.
     marked: Vec<String>,
     unrun: Vec<String>,
     unknown: Vec<String>,
     other: Vec<String>,
-    /// What was said of calls that did not run.
+    /// The messages of calls that did not run.
     whys: Vec<String>,
     read: usize,
-    /// What was said of calls that only read and failed.
+    /// The messages of failed read-only calls.
     unread: Vec<String>,
     slowest: Duration,
 }
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// Of how many calls that did not run `text` was said.
+    /// The number of calls that did not run with `text` in their message.
     fn why(&self, text: &str) -> usize {
         self.whys.iter().filter(|why| why.contains(text)).count()
     }
@@ -90,7 +90,7 @@ impl Numbers {
     }
 }
 
-/// Makes `count` calls, `at_once` at one time, of which `reads` says the numbers of those that only read.
+/// Makes `count` calls, `at_once` of them concurrent; `reads` selects the numbers of read-only calls.
 async fn make(
     gate: &Gate,
     count: usize,
@@ -123,7 +123,7 @@ async fn make(
     Arc::into_inner(tally).unwrap().into_inner().unwrap()
 }
 
-/// What the marks say of what was told.
+/// Compares the marks with the reported outcomes.
 fn judge(name: &str, world: &World, tally: &Tally, count: usize) {
     let mut made: HashMap<String, usize> = HashMap::new();
     for mark in world.marks() {
@@ -152,7 +152,7 @@ fn judge(name: &str, world: &World, tally: &Tally, count: usize) {
 
 const NAMES: [&str; 2] = ["eu-1", "eu-2"];
 
-/// Two workers, at least one of which is there at any time.
+/// Two workers; at least one of them is always available.
 fn workers(world: &World) -> [Worker; 2] {
     let both = NAMES.map(|name| world.worker(name, &["--label", "eu"]));
     for name in NAMES {
@@ -161,14 +161,14 @@ fn workers(world: &World) -> [Worker; 2] {
     both
 }
 
-/// Waits for beats of a worker; there are two of them in a second.
+/// Waits for heartbeats of a worker; a worker sends two per second.
 fn until_beaten(world: &World, name: &str, beats: usize) {
     let mut gate = Raw::login(world, "gate");
     gate.say(&format!("SUB haft.1.*.*.beat.{name}.> 3\r\n"));
     (0..beats).for_each(|_| drop(gate.until(|line| line.starts_with("MSG "))));
 }
 
-/// Does `disturb` again and again, each time with the number of times, while the calls are made. No call meets it twice.
+/// Repeats `disturb` with its number during the calls. No call is disturbed twice.
 async fn disturbed(
     world: World,
     name: &str,
@@ -190,7 +190,7 @@ async fn disturbed(
                 seen.lock().unwrap().under_way.first().is_none_or(|oldest| *oldest >= next)
             });
         }
-        // What they still do is done by then.
+        // Running calls end before the marks are counted.
         both.iter_mut().for_each(Worker::end);
         (world, times)
     });
@@ -200,7 +200,7 @@ async fn disturbed(
     judge(&format!("{name} {times} times"), &world, &tally, count);
 }
 
-/// Kills one of two workers again and again while calls are made.
+/// Kills one of two workers repeatedly during calls.
 pub(super) async fn of_workers(setup: Setup, name: &str) {
     let Some(world) = World::with(setup, "") else { return };
     disturbed(world, name, |world, both, times| {
@@ -211,13 +211,13 @@ pub(super) async fn of_workers(setup: Setup, name: &str) {
     .await;
 }
 
-/// N10.
+/// N10: killed workers run no call twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_workers_run_nothing_twice() {
     of_workers(Setup::Guide, "a worker killed").await;
 }
 
-/// N11.
+/// N11: a NATS server that is killed and restarted loses no call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_server_that_is_killed_and_comes_back_loses_nothing() {
     let Some(world) = World::start() else { return };
@@ -228,25 +228,24 @@ async fn a_server_that_is_killed_and_comes_back_loses_nothing() {
     .await;
 }
 
-/// N12.
+/// N12: a stopped worker runs no call twice after it continues.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_that_stood_still_runs_nothing_twice() {
     let Some(world) = World::start() else { return };
     disturbed(world, "a worker stopped", |world, both, times| {
         let id = rustix::process::Pid::from_raw(both[times % 2].id().cast_signed()).unwrap();
         rustix::process::kill_process(id, rustix::process::Signal::STOP).unwrap();
-        // Twice as long as a worker may be silent.
+        // Twice the time after which a silent worker counts as dead.
         until_beaten(world, NAMES[(times + 1) % 2], 11);
         rustix::process::kill_process(id, rustix::process::Signal::CONT).unwrap();
     })
     .await;
 }
 
-/// Calls that a gate has under way when it is killed.
+/// Running calls of a gate when it is killed.
 const UNDER_WAY: usize = 10;
 
-/// N13: a gate that is killed in its calls leaves no mark twice: nobody makes them again. What was answered before
-/// is true.
+/// N13: no call of a killed gate runs twice, because haft does not repeat it. Every answer before the kill is true.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_gate_s_calls_run_once_at_most() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
@@ -260,7 +259,7 @@ async fn a_killed_gate_s_calls_run_once_at_most() {
         for mark in &marks {
             gate.ask(mark);
         }
-        // From none of them begun to all of them answered.
+        // From no started call to all calls answered.
         let reached = number % (UNDER_WAY + 1);
         eventually("so many calls have run, or did not", || {
             world.marks().len() + gate.refusals() >= before + reached
@@ -268,7 +267,7 @@ async fn a_killed_gate_s_calls_run_once_at_most() {
         .await;
         answered.extend(gate.kill());
     }
-    // What runs on after its gate is done by then.
+    // Calls that continue without their gate end before the marks are counted.
     tokio::task::spawn_blocking(move || both.iter_mut().for_each(Worker::end)).await.unwrap();
     let marks = world.marks();
     let once: BTreeSet<_> = marks.iter().collect();
@@ -285,7 +284,7 @@ async fn a_killed_gate_s_calls_run_once_at_most() {
     assert!(once.len() > gates, "hardly any call ran");
 }
 
-/// A gate as a process: `haft serve` on its standard streams.
+/// A gate as a process: `haft serve` on standard streams.
 struct Served {
     child: std::process::Child,
     input: std::process::ChildStdin,
@@ -309,20 +308,20 @@ impl Served {
         Self { child, input, answers, reader }
     }
 
-    /// How many calls were answered by an error.
+    /// The number of calls with an error as answer.
     fn refusals(&self) -> usize {
         let is_refusal = |answer: &&Value| answer["id"].is_string() && answer["result"]["isError"] != false;
         self.answers.lock().unwrap().iter().filter(is_refusal).count()
     }
 
-    /// Calls, with the mark as the request's id.
+    /// Calls `mark`, with the mark as the request's id.
     fn ask(&mut self, mark: &str) {
         let params = json!({ "name": "program__far__mark", "arguments": { "mark": mark } });
         let message = modern("tools/call", mark, params);
         let _ = writeln!(self.input, "{message}");
     }
 
-    /// Kills it; the marks of the calls that it had answered well.
+    /// Kills the gate; the marks of the successful calls.
     fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -333,9 +332,8 @@ impl Served {
     }
 }
 
-/// N17: more calls at one time than may wait: those without room are told so at once, those that waited too long
-/// later, and
-/// none is lost or made twice.
+/// N17: with more concurrent calls than may wait, haft refuses calls without a place at once and calls that waited
+/// too long later; none is lost or made twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_full_line_loses_no_call() {
     let (Some(world), Some(count)) = (World::start(), calls()) else { return };
@@ -344,7 +342,7 @@ async fn a_full_line_loses_no_call() {
     gate.until_answered("time", json!({})).await;
     let all = WAITING + count;
     let tally = make(&gate, all, all, &Arc::default(), |_| false).await;
-    // The line is empty again.
+    // The queue is empty again.
     gate.until_answered("program__far__mark", json!({ "mark": "after" })).await;
     tokio::task::spawn_blocking(move || both.iter_mut().for_each(Worker::end)).await.unwrap();
     judge("a full line", &world, &tally, all);
@@ -353,7 +351,7 @@ async fn a_full_line_loses_no_call() {
         "of those that did not run {too_many} found no room, and {} waited",
         tally.unrun.len() - too_many
     );
-    // Before the last call came, some of the first may have been over.
+    // Some of the first calls may end before the last call arrives.
     assert!(too_many > 0 && too_many <= count, "{too_many}");
     assert!(!tally.marked.is_empty() && tally.unknown.is_empty());
 }

@@ -11,7 +11,7 @@ use super::world::World;
 use crate::common::hostile;
 use crate::common::wait::{eventually, eventually_some};
 
-/// A plugin on workers, whose answers may be large.
+/// A plugin on workers with large answers.
 fn plugin() -> String {
     let component = hostile().display().to_string();
     format!(
@@ -20,7 +20,7 @@ fn plugin() -> String {
     )
 }
 
-/// An MCP server on workers: another haft, which serves a plugin. Its own folders are in that of the worker.
+/// An MCP server on workers: another haft, which serves a plugin. Its folders are below the worker's folder.
 pub(super) fn server(folder: &std::path::Path) -> String {
     let (haft, component) = (env!("CARGO_BIN_EXE_haft"), hostile().display().to_string());
     let program: PathBuf = folder.join("inner.toml");
@@ -37,7 +37,7 @@ pub(super) fn server(folder: &std::path::Path) -> String {
     )
 }
 
-/// N14: a plugin that lives on workers runs there, with the bytes that the gate knows.
+/// N14: a plugin with a label runs on a worker with this label alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_runs_on_the_worker_that_has_its_label() {
     let Some(world) = World::with(Setup::Guide, &plugin()) else { return };
@@ -53,7 +53,7 @@ async fn a_plugin_runs_on_the_worker_that_has_its_label() {
     assert!(noted.contains("eu-1: ") && !noted.contains("us-1: "), "{noted}");
 }
 
-/// N14: the tools of an MCP server that lives on workers are those that the workers tell of; it is started there alone.
+/// N14: workers report the tools of an MCP server with a label, and only they start the server.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_mcp_server_runs_on_the_worker_that_has_its_label() {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -65,14 +65,14 @@ async fn an_mcp_server_runs_on_the_worker_that_has_its_label() {
     let gate = eventually_some("the worker tells of the server's tools", told).await;
     let answer = gate.until_answered("mcp__inner__guest__echo", json!({ "text": "far" })).await;
     assert_eq!(answer.content, "far");
-    // Its state is in the worker's folder, and not in the gate's: it was started there.
+    // The server's state is in the worker's folder and not in the gate's, which proves its place.
     assert!(world.folder("eu-1").join("own").exists() && !world.gate_folder().join("own").exists());
     let noted = world.until_logged("mcp__inner__guest__echo").await;
     assert!(noted.contains("eu-1: "), "{noted}");
 }
 
-/// N05: an answer that is larger than the server's messages may be comes whole, in pieces at the server, which keeps
-/// nothing of it.
+/// N05: arguments and answers above the server's message limit arrive whole, through the object store, which is empty
+/// afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_answers_travel() {
     let Some(world) = World::with(Setup::Guide, &plugin()) else { return };
@@ -93,7 +93,7 @@ async fn large_answers_travel() {
     .await;
 }
 
-/// N09: a worker that is told to end does so while calls go on coming, and whoever is told that none ran is answered elsewhere.
+/// N09: a worker that is told to end does so during calls, and calls that did not run succeed on another worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_ends_while_calls_come() {
     let Some(world) = World::start() else { return };
@@ -107,7 +107,7 @@ async fn a_worker_ends_while_calls_come() {
         let (gate, is_over, answered) = (gate.clone(), is_over.clone(), answered.clone());
         local.spawn_local(async move {
             while !is_over.load(Ordering::Relaxed) {
-                // What runs when the worker is told to end is answered too, where it is not asked again.
+                // Each answer is a success, or says that the call did not run and can be repeated.
                 let (tool, arguments) = if number % 2 == 0 {
                     ("time", json!({}))
                 } else {

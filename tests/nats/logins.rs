@@ -9,7 +9,7 @@ use super::setup::Setup;
 use super::world::{As, World};
 use crate::common::wait::within;
 
-/// A call from gate to worker and back, both with the login that `setup` asks for.
+/// Checks a call from gate to worker, both with the login of `setup`.
 async fn is_served(setup: Setup) -> Option<World> {
     let world = World::with(setup, "")?;
     let _worker = world.worker("eu-1", &["--label", "eu"]);
@@ -19,8 +19,8 @@ async fn is_served(setup: Setup) -> Option<World> {
     Some(world)
 }
 
-/// A worker's connection is made again where its thread is confined by then, since short calls ran on it: by a name that
-/// is looked up, and certificates that are read.
+/// Checks that a worker reconnects from a thread that is confined since short calls ran on it: it resolves a name and
+/// reads certificates.
 async fn is_made_again(world: &mut World) {
     let _worker = world.worker("eu-2", &["--label", "eu"]);
     let gate = world.gate().await;
@@ -34,7 +34,7 @@ async fn is_made_again(world: &mut World) {
     assert_eq!(world.marks(), ["one", "two"]);
 }
 
-/// What a gate is told that calls, after its program.toml was changed.
+/// The error of a gate's call after `change` of its program.toml.
 async fn refused(world: &World, change: impl Fn(String) -> String) -> String {
     let path = world.gate_folder().join("program.toml");
     let text = std::fs::read_to_string(&path).unwrap();
@@ -46,7 +46,7 @@ async fn refused(world: &World, change: impl Fn(String) -> String) -> String {
     answer.content
 }
 
-/// N15: connections are encrypted, and both sides show certificates; a server of another authority gets no password.
+/// N15: connections are encrypted, and both sides need certificates; a server of another authority gets no password.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn both_sides_show_certificates() {
     let Some(mut world) = is_served(Setup::Tls).await else { return };
@@ -61,7 +61,7 @@ async fn both_sides_show_certificates() {
     assert!(told.contains("did not run and can be repeated:"), "without a certificate of its own: {told}");
 }
 
-/// N16: users that are keys, with the permissions of the guide; another key is refused.
+/// N16: users with nkeys have the permissions of the guide; the server refuses another key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_that_are_keys() {
     let Some(world) = is_served(Setup::Nkey).await else { return };
@@ -71,7 +71,7 @@ async fn users_that_are_keys() {
     assert!(told.contains("refuses") && !told.contains(&another), "{told}");
 }
 
-/// N16: users with a credentials file of an operator's account.
+/// N16: users log in with a credentials file of an operator's account; the server refuses another key.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn users_with_credentials_files() {
     let Some(world) = is_served(Setup::Credentials).await else { return };
@@ -84,7 +84,7 @@ async fn users_with_credentials_files() {
     assert!(told.contains("refuses") && !told.contains(&another), "{told}");
 }
 
-/// N04: where the server tells nobody of disconnects, a death is known by silence.
+/// N04: if the server reports no disconnections, gates detect a dead worker by missing heartbeats.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_death_is_known_by_silence() {
     let Some(world) = World::with(Setup::Silent, "") else { return };
@@ -98,7 +98,7 @@ async fn a_death_is_known_by_silence() {
     assert!(answer.content.contains("the outcome is unknown"), "{}", answer.content);
 }
 
-/// N10: the same loop as with the system account: more calls are under way when a death is noticed, none runs twice.
+/// N10: without the system account, killed workers run no call twice, although more calls run when a gate notices.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_workers_without_the_system_account() {
     kills::of_workers(Setup::Silent, "a worker killed, without the system account,").await;

@@ -13,30 +13,30 @@ use super::raw::Raw;
 use super::world::World;
 use crate::common::wait::{until, within};
 
-/// The name of a call.
+/// The id of a call.
 fn id_of(message: &Message) -> String {
     let request: Value = serde_json::from_slice(&message.payload).unwrap();
     request["id"].as_str().unwrap().to_owned()
 }
 
-/// A worker that the test plays, with the tools of one that was.
+/// A worker that the test plays, with the tools of a former worker.
 pub(crate) struct Played {
     client: Client,
     calls: tokio_stream::adapters::Merge<async_nats::Subscriber, async_nats::Subscriber>,
     asks: async_nats::Subscriber,
     tools: bytes::Bytes,
     claims: kv::Store,
-    /// It beats until this is dropped.
+    /// Heartbeats continue until this field is dropped.
     _lives: Sender<()>,
 }
 
 impl Played {
-    /// Takes the place of a worker `eu-1`, which ends.
+    /// Replaces a worker `eu-1`, which ends.
     pub(crate) async fn instead_of_one(world: &World) -> Self {
         Self::instead_of_one_that_says(world, |_| ()).await
     }
 
-    /// The same, which says of itself what `change` makes of it.
+    /// Replaces a worker `eu-1` with a heartbeat that `change` has modified.
     pub(crate) async fn instead_of_one_that_says(world: &World, change: impl FnOnce(&mut Value)) -> Self {
         let mut worker = world.worker("eu-1", &["--label", "eu"]);
         let (beats, beat) = Raw::login(world, "gate").first("haft.1.*.*.beat.>");
@@ -70,7 +70,7 @@ impl Played {
         self.client.publish(message.reply.clone().unwrap(), said.to_string().into()).await.unwrap();
     }
 
-    /// The next call, while what is asked besides is answered.
+    /// The next call; other requests get their usual answers.
     pub(crate) async fn call(&mut self) -> Message {
         within("a call comes", self.next_call()).await
     }
@@ -78,7 +78,7 @@ impl Played {
     async fn next_call(&mut self) -> Message {
         loop {
             tokio::select! {
-                // What is empty asks whether anybody is there.
+                // An empty message asks whether the worker has a place.
                 call = self.calls.next() => match call.unwrap() {
                     asked if asked.payload.is_empty() && asked.headers.is_none() => self.say(&asked, json!("full")).await,
                     call => return call,
@@ -91,7 +91,7 @@ impl Played {
         }
     }
 
-    /// The question what became of the call `id`.
+    /// The status request for the call `id`.
     async fn status(&mut self, id: &str) -> Message {
         let wanted = json!({ "status": id });
         loop {
@@ -102,7 +102,7 @@ impl Played {
         }
     }
 
-    /// Claims the call `id`, as a worker does that runs it.
+    /// Claims the call `id`, as a worker that runs it.
     async fn claim(&self, id: &str) {
         let claim = json!({ "state": "running", "by": "eu-1", "tool": "mark", "time": 1 });
         self.claims.create(format!("eu-1.{id}"), claim.to_string().into()).await.unwrap();
@@ -113,7 +113,7 @@ impl Played {
     }
 }
 
-/// N11: a call that its worker does not know yet, since the question after it was faster, is waited for.
+/// N11: a gate waits for a call that its worker does not know yet because the status request was faster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_behind_the_question_after_it_is_waited_for() {
     let Some(world) = World::start() else { return };
@@ -124,13 +124,13 @@ async fn a_call_behind_the_question_after_it_is_waited_for() {
     let question = worker.status(&id).await;
     worker.claim(&id).await;
     worker.say(&question, json!("unknown")).await;
-    // It is asked after once more: the answer is still waited for.
+    // A second status request: the gate still waits for the answer.
     worker.status(&id).await;
     worker.answer(&request, "here it is").await;
     assert_eq!(within("it is answered", call).await.unwrap().content, "here it is");
 }
 
-/// N11: a call that was claimed and that its worker does not know of for long is told as unknown; it is not waited for.
+/// N11: if a worker has claimed a call and does not know it any more, the gate reports the outcome as unknown.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_claimed_call_that_its_worker_forgot_is_told() {
     let Some(world) = World::start() else { return };
@@ -150,7 +150,7 @@ async fn a_claimed_call_that_its_worker_forgot_is_told() {
     assert!(answer.is_error && answer.content.contains("the outcome is unknown"), "{}", answer.content);
 }
 
-/// N11: a call that its worker never had is given up, so that it never runs, and made anew.
+/// N11: a gate gives up a call that its worker never got, so that the call never runs, and makes a new call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_was_lost_is_given_up_and_made_anew() {
     let Some(world) = World::start() else { return };

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::world::World;
 use crate::common::HANG;
 
-/// A connection to the server on which a test says what it likes.
+/// A raw connection to the server.
 pub(crate) struct Raw {
     stream: TcpStream,
     lines: std::io::Lines<BufReader<TcpStream>>,
@@ -40,7 +40,7 @@ impl Raw {
         }
     }
 
-    /// Whether a message may be sent to `subject`, and is answered at `inbox`.
+    /// Whether the server permits a message to `subject` and an answer arrives at `inbox`.
     pub(crate) fn asks(&mut self, subject: &str, inbox: &str, text: &str) -> bool {
         let length = text.len();
         self.say(&format!("SUB {inbox} 1\r\nPUB {subject} {inbox} {length}\r\n{text}\r\nPING\r\n"));
@@ -52,20 +52,20 @@ impl Raw {
         }
     }
 
-    /// The first message to `subject`: where it was sent, and what it says.
+    /// The first message to `subject`: its full subject and its content.
     pub(crate) fn first(&mut self, subject: &str) -> (String, String) {
         self.say(&format!("SUB {subject} 3\r\n"));
         let head = self.until(|line| line.starts_with("MSG "));
         (head.split(' ').nth(1).unwrap().to_owned(), self.lines.next().unwrap().unwrap())
     }
 
-    /// Whether a message may be sent to `subject`.
+    /// Whether the server permits a message to `subject`.
     pub(crate) fn may_say(&mut self, subject: &str) -> bool {
         self.say(&format!("PUB {subject} 1\r\nx\r\nPING\r\n"));
         self.until(|line| line.starts_with("-ERR") || line == "PONG") == "PONG"
     }
 
-    /// Whether messages to `subject` may be heard.
+    /// Whether the server permits a subscription of `subject`.
     pub(crate) fn hears(&mut self, subject: &str) -> bool {
         self.say(&format!("SUB {subject} 2\r\nPING\r\n"));
         self.until(|line| line.starts_with("-ERR") || line == "PONG") == "PONG"

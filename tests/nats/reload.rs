@@ -9,7 +9,7 @@ use crate::cli::Home;
 use crate::common::wait::until;
 use crate::serve::peer::Peer;
 
-/// Who reads the change, one after the other.
+/// The process that reads the change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Who {
     Gate,
@@ -19,9 +19,9 @@ enum Who {
 /// What changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Change {
-    /// What a tool says of itself.
+    /// The description of a tool.
     Description,
-    /// What gates and workers have to agree on.
+    /// The lock file, which gates and workers must share.
     Lock,
 }
 
@@ -47,7 +47,7 @@ impl Change {
     }
 }
 
-/// N21: whoever reads the change first, calls go on, and what was changed is there in the end (N2).
+/// N21: calls continue in whichever order gate and workers read a change, and clients see the change in the end (N2).
 #[test]
 fn a_change_in_any_order_fails_no_call() {
     let (eu, us) = (Who::Worker("eu-1"), Who::Worker("eu-2"));
@@ -59,7 +59,7 @@ fn a_change_in_any_order_fails_no_call() {
         (Change::Lock, [eu, us, Who::Gate]),
     ] {
         let Some(world) = World::start() else { return };
-        // A file that comes anew ends the commands that might have written it.
+        // Both files exist, because a new file ends the commands that might have written it.
         let settled = |home: &Home| home.write("program.lock", "version = 2\n");
         settled(world.gate_home());
         let worker = |name| world.worker_with(name, &["--label", "eu"], settled);
@@ -72,7 +72,7 @@ fn a_change_in_any_order_fails_no_call() {
         });
         let (done, made) = (AtomicBool::new(false), AtomicUsize::new(0));
         std::thread::scope(|scope| {
-            // What fails here ends the calls, too, for which the scope waits.
+            // A failure here also ends the calls, for which the scope waits.
             let _done = Done(&done);
             let calls = scope.spawn(|| {
                 while !done.load(Ordering::Relaxed) {
@@ -107,7 +107,7 @@ fn a_change_in_any_order_fails_no_call() {
     }
 }
 
-/// Notes that something is done, once it is dropped.
+/// Sets the flag when dropped.
 struct Done<'d>(&'d AtomicBool);
 
 impl Drop for Done<'_> {

@@ -17,7 +17,7 @@ use crate::serve::peer::text;
 const ADA: &str = "a-token-of-ada-4711-0815-4711";
 const BOB: &str = "a-token-of-bob-4711-0815-4711";
 
-/// Marks are made by what needs approval and by what takes longer than a client waits.
+/// The tools make marks: one needs approval, two take longer than a client waits.
 const PROGRAM: &str = r#"
 [program]
 name = "many"
@@ -64,7 +64,7 @@ grant = { read = ["."], write = ["OUT"] }
 arguments = [{ name = "mark", description = "The mark." }]
 "#;
 
-/// One replica, with a home of its own.
+/// One replica with its own home.
 struct Replica {
     home: Home,
     site: Site,
@@ -99,7 +99,7 @@ impl Replica {
         self.site.post(&headers, &message).answer()
     }
 
-    /// Calls a tool with one argument, and with what `more` says besides.
+    /// Calls a tool with one argument, and with further parameters in `more`.
     fn call(&self, token: &str, tool: &str, mark: &str, more: &Value) -> Value {
         let tool = format!("program__many__{tool}");
         let mut params = json!({"name": tool, "arguments": {"mark": mark}});
@@ -107,7 +107,7 @@ impl Replica {
         self.request(token, "tools/call", &tool, params)
     }
 
-    /// Asks for an approval; the yes to it.
+    /// Requests an approval; the yes to it.
     fn ask(&self, mark: &str) -> Value {
         let asked = self.call(ADA, "mark", mark, &json!({}));
         assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
@@ -115,7 +115,7 @@ impl Replica {
         json!({"requestState": asked["result"]["requestState"], "inputResponses": yes})
     }
 
-    /// Begins a call that becomes a task; its id.
+    /// Starts a call that becomes a task; its id.
     fn begin(&self, tool: &str, mark: &str) -> String {
         let begun = self.call(ADA, tool, mark, &json!({}));
         assert_eq!(begun["result"]["resultType"], "task", "{begun}");
@@ -127,7 +127,7 @@ impl Replica {
         self.request(token, method, id, json!({"taskId": id}))
     }
 
-    /// What becomes of a task that does not run for long any more.
+    /// The result of a task, once it has ended.
     fn until_over(&self, id: &str) -> Value {
         until_some("the task is over", || {
             let told = self.task(ADA, "tasks/get", id);
@@ -136,7 +136,7 @@ impl Replica {
         })
     }
 
-    /// A message in a session of an older era.
+    /// The answer to a message in a session of an older era.
     fn in_session(&self, method: &str, session: &str) -> Reply {
         let bearer = format!("Bearer {ADA}");
         let headers = [
@@ -150,13 +150,13 @@ impl Replica {
     }
 }
 
-/// Whether an answer was refused, as `why` says.
+/// Whether haft refused an answer because of `why`.
 fn is_refused(answer: &Value, why: &str) -> bool {
     answer["error"]["code"] == -32602 && answer["error"]["message"].as_str().unwrap().contains(why)
 }
 
-/// RP01: an approval asked by one replica and given to another runs once, and the same answer again is refused by both;
-/// so is one of another caller, for another call, or with one letter changed.
+/// RP01: an approval that one replica requested is valid once, at any replica; it is invalid for another caller, for
+/// another call, or with a changed letter.
 #[test]
 fn an_approval_is_good_at_every_replica_once() {
     let Some(world) = World::start() else { return };
@@ -181,7 +181,7 @@ fn an_approval_is_good_at_every_replica_once() {
     assert_eq!(world.marks(), ["first"]);
 }
 
-/// RP01: of all that bring the same answer at the same time one runs.
+/// RP01: of concurrent calls with one approval, one runs.
 #[test]
 fn of_answers_at_the_same_time_one_counts() {
     let Some(world) = World::start() else { return };
@@ -199,7 +199,7 @@ fn of_answers_at_the_same_time_one_counts() {
     }
 }
 
-/// RP01: where what replicas share cannot be reached nothing runs, and that is told.
+/// RP01: if the shared store is unavailable, no call with an approval runs, and the error says so.
 #[test]
 fn without_the_server_nothing_that_needs_approval_runs() {
     let Some(mut world) = World::start() else { return };
@@ -220,7 +220,7 @@ fn without_the_server_nothing_that_needs_approval_runs() {
     assert_eq!(world.marks()[0], "early");
 }
 
-/// RP02: a session of an older era lives where it was opened; any other replica says where that is.
+/// RP02: a session of an older era belongs to the replica that opened it; another replica's error names that replica.
 #[test]
 fn a_session_says_where_it_lives() {
     let Some(world) = World::start() else { return };
@@ -243,7 +243,7 @@ fn a_session_says_where_it_lives() {
     assert!(over.status == 404 && !over.body.contains("belongs to the replica"), "{over:?}");
 }
 
-/// RP03: what takes long is a task, whose state and answer every replica has for its caller alone; any can stop it.
+/// RP03: a long call becomes a task; every replica gives its state and result to its caller alone, and can cancel it.
 #[test]
 fn a_task_is_told_of_and_stopped_by_every_replica() {
     let Some(world) = World::start() else { return };
@@ -275,7 +275,7 @@ fn a_task_is_told_of_and_stopped_by_every_replica() {
     assert_eq!(world.marks(), ["task", "cancelled"]);
 }
 
-/// RP04: a worker's user learns nothing of what replicas share, neither what is kept nor what is told.
+/// RP04: a worker's user can neither read nor receive the data that replicas share.
 #[test]
 fn a_worker_does_not_see_the_key() {
     let Some(world) = World::start() else { return };

@@ -9,7 +9,7 @@ use super::setup::Setup;
 use super::world::World;
 use crate::common::wait::{eventually, eventually_some, within};
 
-/// What the user `eu-1` may say.
+/// Subjects to which the user `eu-1` may publish.
 const OWN: &[&str] = &[
     "haft.1.inbox.eu-1.gate.token",
     "haft.1.inbox.eu-1.gate.token.t",
@@ -20,7 +20,7 @@ const OWN: &[&str] = &[
     "$JS.API.DIRECT.GET.KV_haft-claims.$KV.haft-claims.eu-1.id",
 ];
 
-/// What it may not.
+/// Subjects to which it must not publish.
 const NOT_TO_SAY: &[&str] = &[
     "haft.1.inbox.us-1.gate.token",
     "haft.1.inbox.us-1.gate.token.t",
@@ -50,7 +50,7 @@ const NOT_TO_SAY: &[&str] = &[
     "$JS.ACK.haft-journal.x",
 ];
 
-/// What it may not hear.
+/// Subjects to which it must not subscribe.
 const NOT_TO_HEAR: &[&str] = &[
     ">",
     "_INBOX.>",
@@ -67,8 +67,8 @@ const NOT_TO_HEAR: &[&str] = &[
     "$O.>",
 ];
 
-/// N20: what a worker's user may say and hear, one row for each way to answer, read or forge something of another worker
-/// (Y1, Y2, Y3).
+/// N20: the permissions of a worker's user: one row for each way to answer, read or forge data of another worker (Y1,
+/// Y2, Y3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_permissions_of_the_guide_hold_a_worker_to_its_name() {
     let Some(world) = World::start() else { return };
@@ -86,8 +86,8 @@ async fn the_permissions_of_the_guide_hold_a_worker_to_its_name() {
     }
 }
 
-/// N20: a worker says that it has a label which its user does not have: no call that needs the label goes there, and none of
-/// its tools counts there.
+/// N20: if a worker announces a label that its user does not have, it gets no call for this label, and its tools do
+/// not count there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_label_that_the_server_does_not_let_a_worker_have_is_none() {
     let Some(world) = World::start() else { return };
@@ -102,7 +102,7 @@ async fn a_label_that_the_server_does_not_let_a_worker_have_is_none() {
     assert!(answer.is_error && answer.content.contains("no worker labelled `us`"), "{}", answer.content);
 }
 
-/// N20: a worker that may not listen where it has to ends, and says where that is (N4).
+/// N20: a worker ends if the server forbids its subjects or its name, and its error names the subject (N4).
 #[test]
 fn a_worker_without_its_subjects_ends() {
     let Some(world) = World::start() else { return };
@@ -115,7 +115,7 @@ fn a_worker_without_its_subjects_ends() {
     assert!(!status.success() && said.contains("eu-2"), "{said}");
 }
 
-/// N20: what is too large for a message lies encrypted at the server: its key is in the message alone (Y2).
+/// N20: data too large for a message are encrypted at the server; the key is in the message alone (Y2).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_arguments_cannot_be_read_at_the_server() {
     let Some(world) = World::start() else { return };
@@ -131,7 +131,7 @@ async fn large_arguments_cannot_be_read_at_the_server() {
     assert_eq!(found, 0, "pieces of what the call says are at the server as it says them");
 }
 
-/// N20: a line that a worker sends as another's is left out, and that is told (Y3).
+/// N20: `haft log` omits and counts a line that a worker sends under another worker's name (Y3).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_worker_writes_in_the_journal_of_another() {
     let Some(world) = World::start() else { return };
@@ -158,7 +158,7 @@ async fn no_worker_writes_in_the_journal_of_another() {
     .await;
 }
 
-/// N20: all of it over users that an operator's accounts give no permissions: names still count at the gate.
+/// N20: with users without permissions, a gate ignores answers at wrong subjects and takes the right worker's answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_of_whom_was_not_asked_is_none() {
     let Some(world) = World::with(Setup::Open, "") else { return };

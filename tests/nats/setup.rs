@@ -11,37 +11,37 @@ use nkeys::KeyPair;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, SanType};
 use serde_json::{Value, json};
 
-/// The guide, whose users and permissions the servers of these tests have.
+/// The guide with the users and permissions of these servers.
 const GUIDE: &str = include_str!("../../docs/workers.md");
 
-/// Those that connect.
+/// The users of the server.
 const USERS: [&str; 5] = ["gate", "eu-1", "eu-2", "eu-3", "us-1"];
 
-/// What a server asks of those who connect.
+/// The kind of authentication.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Setup {
-    /// What the guide shows.
+    /// The configuration of the guide.
     Guide,
-    /// The same, where nobody hears of the system account.
+    /// The guide without the import of the system account.
     Silent,
-    /// The same users without permissions.
+    /// The users of the guide without permissions.
     Open,
-    /// What the guide shows, with less storage than is reserved unless program.toml says so.
+    /// The guide, with less storage than the default reservation.
     Small,
-    /// The same with TLS: the server shows a certificate, and wants one.
+    /// The guide with mutual TLS.
     Tls,
-    /// Users are keys.
+    /// Users with nkeys.
     Nkey,
     /// An operator's accounts, whose users have JWTs.
     Credentials,
 }
 
-/// A server's configuration, and how its users log in.
+/// A server's configuration, and the logins of its users.
 pub(crate) struct Prepared {
     pub(crate) configuration: String,
-    /// What stands before the port.
+    /// The URL without the port.
     pub(crate) address: &'static str,
-    /// Of each user, what `[nats]` says and the files that it names.
+    /// For each user, the keys of `[nats]` and the files that they name.
     logins: Vec<(&'static str, Login)>,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Login {
 }
 
 impl Setup {
-    /// What it comes to, at `port`, with what is needed in `folder`.
+    /// The configuration at `port`, with its files in `folder`.
     pub(crate) fn prepare(self, port: u16, folder: &Path) -> Prepared {
         let listen = format!(
             "listen: \"127.0.0.1:{port}\"\njetstream {{ max_file_store: 100GB, store_dir: \"{}\" }}\n",
@@ -119,8 +119,8 @@ fn passwords() -> Vec<(&'static str, Login)> {
     USERS.map(|name| (name, login(name))).into()
 }
 
-/// The configuration that the guide shows: two accounts, of which that of haft hears of disconnects where `is_told`, and
-/// users with no more permissions than their role needs. `who` is how a user is named there.
+/// The configuration of the guide: two accounts, and users with only the permissions of their role. With `is_told`,
+/// haft's account gets disconnections. `who` writes a user's identity.
 fn guide(is_told: bool, who: impl Fn(&str) -> String) -> String {
     let worker = |name: &str| {
         let (label, _) = name.split_once('-').unwrap();
@@ -157,7 +157,7 @@ fn guide(is_told: bool, who: impl Fn(&str) -> String) -> String {
     )
 }
 
-/// What the guide says that the user `name` may do, to the end of its table.
+/// The permissions of the user `name` in the guide.
 fn permissions(name: &str) -> String {
     let begin = format!("{{ user: {name}, password: …, ");
     let (_, rest) = GUIDE.split_once(&begin).unwrap();
@@ -165,7 +165,7 @@ fn permissions(name: &str) -> String {
     format!("{own}}} }}")
 }
 
-/// An authority of its own, the server's certificate, and one for all clients.
+/// A certificate authority, the server's certificate, and one for all clients.
 fn tls(folder: &Path) -> (String, Vec<(&'static str, Login)>) {
     let mut authority = CertificateParams::new(Vec::<String>::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -196,7 +196,7 @@ fn tls(folder: &Path) -> (String, Vec<(&'static str, Login)>) {
     (server, passwords().into_iter().map(shown).collect())
 }
 
-/// An operator with an account for haft and one for the system, and a credentials file of each user.
+/// An operator with an account for haft and a system account, and a credentials file for each user.
 fn operator() -> (String, Vec<(&'static str, Login)>) {
     let (operator, system, account) =
         (KeyPair::new_operator(), KeyPair::new_account(), KeyPair::new_account());
@@ -232,7 +232,7 @@ fn operator() -> (String, Vec<(&'static str, Login)>) {
     (configuration, USERS.map(|name| (name, login())).into())
 }
 
-/// A JWT as NATS has them.
+/// A JWT in NATS's format.
 fn signed(by: &KeyPair, subject: &str, kind: &str, mut claims: Value) -> String {
     claims["type"] = json!(kind);
     claims["version"] = json!(2);

@@ -23,7 +23,7 @@ fn variables<'a>(receiver: &'a Receiver, service: &'a str) -> [(&'a str, &'a str
     ]
 }
 
-/// A gate as a process, that tells `receiver`.
+/// A gate as a process that reports to `receiver`.
 fn gate(world: &World, receiver: &Receiver) -> Peer {
     let mut command = world.command(&["serve"]);
     command.envs(variables(receiver, "gate"));
@@ -36,7 +36,7 @@ fn call(gate: &mut Peer, tool: &str, arguments: &serde_json::Value, id: u32) {
     gate.send(&call);
 }
 
-/// N18: client, gate, worker and the MCP server that the worker started are one trace.
+/// N18: the spans of client, gate, worker and the worker's MCP server are one trace.
 #[test]
 fn a_call_over_machines_is_one_trace() {
     let (receiver, folder) = (Receiver::start(), tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap());
@@ -44,7 +44,7 @@ fn a_call_over_machines_is_one_trace() {
     let more = server(folder.path()).replace("env = { ", &format!("env = {{ {own}, "));
     let Some(world) = World::with(Setup::Guide, &more) else { return };
     let _worker = world.worker_in("eu-1", &["--label", "eu"], &variables(&receiver, "worker"), |_| ());
-    // Only workers know what the server has; whoever calls too early is told that there is no such tool.
+    // Only workers know the server's tools; a call before their report gets the error of an unknown tool.
     let _gate = until_some("a gate has the server's tool", || {
         let mut gate = gate(&world, &receiver);
         call(&mut gate, "mcp__inner__guest__echo", &json!({ "text": "far" }), 1);
@@ -66,7 +66,7 @@ fn a_call_over_machines_is_one_trace() {
     );
 }
 
-/// The longest chain of spans from the client's on, each a part of the one before.
+/// The longest chain of spans from the client's span on, each a child of the one before.
 fn chain(spans: Vec<Told>) -> Vec<Told> {
     let mut spans: Vec<Told> = spans.into_iter().filter(|span| span.trace == TRACE).collect();
     let mut longest = Vec::new();
@@ -82,7 +82,7 @@ fn chain(spans: Vec<Told>) -> Vec<Told> {
     longest
 }
 
-/// N18: a worker tells its places and how many are in use, a gate how many calls are under way.
+/// N18: a worker reports its places and the used ones, a gate the number of running calls.
 #[test]
 fn places_and_calls_are_counted() {
     let receiver = Receiver::start();

@@ -1,4 +1,4 @@
-//! A NATS server with the users and permissions of the guide, workers as processes, gates in this process.
+//! A NATS server with the users and permissions of the guide, workers as processes, and gates in this process.
 
 use std::fs;
 use std::net::TcpListener;
@@ -20,10 +20,10 @@ use crate::cli::Home;
 use crate::common::wait::{ended, eventually, eventually_some, until};
 use crate::workspace::confiner;
 
-/// Where a server is.
+/// The variable with the path of the server.
 const VARIABLE: &str = "HAFT_NATS_SERVER";
 
-/// The program of gates and workers alike. `mark` adds its mark to a file with one write.
+/// The program of gates and workers. `mark` adds its mark to a file with one write.
 const PROGRAM: &str = r#"
 [program]
 name = "far"
@@ -73,19 +73,19 @@ confirm = true
 on = ["eu"]
 "#;
 
-/// What one is to the server.
+/// A role at the server.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum As {
     Gate,
     Worker(&'static str),
 }
 
-/// A server, and the places of those that meet there.
+/// A server, and the homes of its gates and workers.
 pub(crate) struct World {
     pub(crate) server: Server,
     folder: tempfile::TempDir,
     prepared: Prepared,
-    /// What program.toml says besides; `OWN` in it is the folder of the machine.
+    /// Additional text of program.toml; `OWN` in it is the folder of the machine.
     more: String,
     gate: Home,
     workers: std::sync::Mutex<Vec<(String, Home)>>,
@@ -99,7 +99,7 @@ pub(crate) struct Server {
     child: Option<Child>,
 }
 
-/// A worker's process; killed when it is dropped.
+/// A worker's process; dropping kills it.
 pub(crate) struct Worker {
     child: Child,
 }
@@ -110,7 +110,7 @@ pub(crate) struct Gate {
     program: Arc<Program>,
 }
 
-/// Approves of everything.
+/// Approves every call.
 struct Yes;
 
 #[async_trait]
@@ -125,12 +125,12 @@ pub(crate) fn approved() -> Approvals {
 }
 
 impl World {
-    /// A server and no worker; says so where there is no server to start.
+    /// A server without workers; `None` and a message if no server program is available.
     pub(crate) fn start() -> Option<Self> {
         Self::with(Setup::Guide, "")
     }
 
-    /// A server that asks for what `setup` says, of a program with `more` in it.
+    /// A server with the authentication of `setup`, for a program with `more`.
     pub(crate) fn with(setup: Setup, more: &str) -> Option<Self> {
         let named = std::env::var_os(VARIABLE).map(PathBuf::from);
         let found = named.or_else(|| haft::lookup::find_on_path("nats-server"));
@@ -154,7 +154,7 @@ impl World {
         Some(world)
     }
 
-    /// Writes what makes `home` a place of the program.
+    /// Writes the program and its login files to `home`.
     fn settle(&self, home: &Home, role: As) {
         let login = self.prepared.login(match role {
             As::Gate => "gate",
@@ -206,7 +206,7 @@ impl World {
         self.worker_with(name, arguments, |_| ())
     }
 
-    /// A worker, after `change` was done to its place.
+    /// A worker, after `change` of its home.
     pub(crate) fn worker_with(
         &self,
         name: &'static str,
@@ -216,7 +216,7 @@ impl World {
         self.worker_in(name, arguments, &[], change)
     }
 
-    /// The same with more in its environment.
+    /// A worker with additional environment variables.
     pub(crate) fn worker_in(
         &self,
         name: &'static str,
@@ -251,38 +251,38 @@ impl World {
         self.gate.work()
     }
 
-    /// haft in the gate's place, with the server's URL.
+    /// haft in the gate's home, with the server's URL.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let url = self.url();
         self.gate.command(&[arguments, &["--nats", &url]].concat())
     }
 
-    /// What `haft log` shows of the workers.
+    /// The output of `haft log`.
     pub(crate) fn log(&self) -> String {
         let output = self.command(&["log"]).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// The file of the marks of calls, in a folder that the commands may write.
+    /// The file with the marks of calls, in a folder that the commands may write to.
     fn marks_file(&self) -> PathBuf {
         self.folder.path().join("out/marks")
     }
 
-    /// The program with the file and the folder of the marks.
+    /// The program with the paths of the marks.
     pub(crate) fn with_marks(&self, program: &str) -> String {
         let marks = self.marks_file();
         let folder = marks.parent().unwrap();
         program.replace("MARKS", marks.to_str().unwrap()).replace("OUT", folder.to_str().unwrap())
     }
 
-    /// The line of `haft log` with `text`, once there is one.
+    /// The line of `haft log` with `text`, once it exists.
     pub(crate) async fn until_logged(&self, text: &str) -> String {
         let line = async || self.log().lines().find(|line| line.contains(text)).map(str::to_owned);
         eventually_some(&format!("`{text}` is in a journal"), line).await
     }
 
-    /// How many messages the object store was ever sent, and the bytes that are in it; nothing where there is none.
+    /// The number of messages ever sent to the object store, and its size in bytes; `None` without a store.
     pub(crate) async fn stored(&self) -> Option<(u64, u64)> {
         let options =
             async_nats::ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
@@ -293,7 +293,7 @@ impl World {
         Some((state.last_sequence, state.bytes))
     }
 
-    /// The pieces of what is stored there: their subjects, and all of their bytes.
+    /// The subjects of the stored pieces, and all their bytes.
     pub(crate) async fn stored_pieces(&self) -> (Vec<String>, Vec<u8>) {
         let options =
             async_nats::ConnectOptions::with_user_and_password("gate".into(), "gate-password".into());
@@ -308,7 +308,7 @@ impl World {
         (subjects, bytes)
     }
 
-    /// How a worker ends that does so by itself, and what it says.
+    /// The exit status and standard error of a worker that ends by itself.
     pub(crate) fn worker_that_ends(
         &self,
         user: &'static str,
@@ -323,7 +323,7 @@ impl World {
         (output.status, String::from_utf8(output.stderr).unwrap())
     }
 
-    /// The marks that calls left, in order.
+    /// The marks of calls, in order.
     pub(crate) fn marks(&self) -> Vec<String> {
         let text = fs::read_to_string(self.marks_file()).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -333,14 +333,14 @@ impl World {
         eventually(mark, || self.marks().iter().any(|own| own == mark)).await;
     }
 
-    /// Waits until nothing sleeps any more that a call of the worker started.
+    /// Waits until no process of a worker's call sleeps.
     pub(crate) async fn until_no_sleep(&self, name: &str) {
         let folder = self.folder(name);
         eventually("what a call started is gone", || !sleeps(&folder)).await;
     }
 }
 
-/// Whether a process sleeps whose folder is `folder`.
+/// Whether a process with the working folder `folder` sleeps.
 pub(crate) fn sleeps(folder: &Path) -> bool {
     let processes = fs::read_dir("/proc").unwrap().flatten();
     let mut own =
@@ -381,7 +381,7 @@ impl Worker {
         let _ = self.child.wait();
     }
 
-    /// Has it end by itself: the calls that it has are over by then.
+    /// Ends the worker with SIGTERM: its calls have ended afterwards.
     pub(crate) fn end(&mut self) {
         let id = rustix::process::Pid::from_raw(self.id().cast_signed()).unwrap();
         rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
@@ -431,7 +431,7 @@ impl Gate {
         tokio::spawn(async move { own.call_in(tool, arguments, &session).await })
     }
 
-    /// Calls until no lack of workers or server keeps it from being answered.
+    /// Repeats the call until workers and server are available and answer it.
     pub(crate) async fn until_answered(&self, tool: &str, arguments: Value) -> ToolResult {
         let answered = async || {
             let answer = self.call(tool, arguments.clone()).await;

@@ -1,4 +1,4 @@
-//! Calls that wait for a user, and the answers of the page.
+//! Calls that wait for a user, and answers on the dashboard.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,13 +17,13 @@ use crate::serve::peer::{Peer, text};
 
 const CONFIRM: &str = "\n[builtins]\nshell_confirm = true\n";
 
-/// `haft call` of a command, with nobody at a terminal.
+/// `haft call` of a command, without a terminal.
 fn call(stage: &Stage, command: &str) -> Child {
     let arguments = json!({ "command": command }).to_string();
     stage.command(&["call", "bash", &arguments]).spawn().unwrap()
 }
 
-/// What a command writes that runs.
+/// The file that a running command creates.
 fn ran(stage: &Stage) -> PathBuf {
     stage.path("ran")
 }
@@ -33,7 +33,7 @@ fn ended(child: Child) -> (String, String) {
     (String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// Has a waiting call read an answer: it has found that it is none once it looks again.
+/// Makes a waiting call read an invalid answer, and waits until it looks again.
 fn have_read(path: &Path, answer: &str) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let mut open = OpenOptions::new();
@@ -41,7 +41,7 @@ fn have_read(path: &Path, answer: &str) {
     let looks = || until_some("the call looks", || open.open(path).ok());
     let mut fifo = looks();
     fifo.write_all(answer.as_bytes()).unwrap();
-    // An answer has an end, which may come before that of what is written.
+    // haft reads an answer up to a limit, which may come before the end of the written bytes.
     let is_read = |error: io::Error| error.kind() == io::ErrorKind::BrokenPipe;
     until("it has read enough", || fifo.write(&[b' '; 1024]).is_err_and(is_read));
     let again = looks();
@@ -49,7 +49,7 @@ fn have_read(path: &Path, answer: &str) {
     drop(again);
 }
 
-/// A call waits, is shown whole, and runs once after a yes; the answer is good for nothing else.
+/// A waiting call is shown whole, and runs once after a yes; the answer is valid for no other call.
 #[test]
 fn an_approved_call_runs_once() {
     let stage = Stage::new(CONFIRM);
@@ -70,7 +70,7 @@ fn an_approved_call_runs_once() {
         (&json!("running"), &json!("haft call")),
         "{running}"
     );
-    // Not with another digest, nor for another question, nor something that is no answer.
+    // haft refuses an answer with another digest, for another question, or with an invalid value.
     let mut other = question.clone();
     other["digest"] = json!("0".repeat(64));
     assert_eq!(browser.answer(&other, "once").status, 409);
@@ -91,7 +91,7 @@ fn an_approved_call_runs_once() {
     let calls = browser.json("/api/calls?tool=bash");
     let call = browser.json(&format!("/api/call?id={}", calls["rows"][0]["id"].as_str().unwrap()));
     assert_eq!(call["record"]["decisions"][0], "approved by a person", "{call}");
-    // What the person took counts for nobody else.
+    // The user's time does not count as the call's duration.
     let [whole, waited] = ["duration_ms", "waited_ms"].map(|name| call["record"][name].as_f64().unwrap());
     assert!(0.0 < waited && waited < whole, "{call}");
     assert!((call["row"]["ms"].as_f64().unwrap() - (whole - waited)).abs() < 1e-6, "{call}");
@@ -99,7 +99,7 @@ fn an_approved_call_runs_once() {
     assert!((bash["p50"].as_f64().unwrap() - (whole - waited)).abs() < 0.1, "{bash}");
 }
 
-/// A no is a no.
+/// A refused call does not run.
 #[test]
 fn a_refused_call_does_not_run() {
     let stage = Stage::new(CONFIRM);
@@ -115,7 +115,7 @@ fn a_refused_call_does_not_run() {
     assert_eq!(row["error"], "Command execution denied by user.");
 }
 
-/// Where no browser shows a page nobody is asked there, also while one is served.
+/// Without a browser on the dashboard haft asks nobody there, also while it serves the dashboard.
 #[test]
 fn without_a_browser_nobody_is_asked() {
     let stage = Stage::new(CONFIRM);
@@ -133,11 +133,11 @@ fn without_a_browser_nobody_is_asked() {
     refused(&stage);
     drop(browser.stream());
     drop(browser);
-    // What is left of a page that was killed opens nothing.
+    // The remains of a killed dashboard do not count as an open one.
     refused(&stage);
 }
 
-/// A question is withdrawn with the call, and with its process.
+/// A question disappears with the process of its call.
 #[test]
 fn what_nobody_waits_for_is_not_asked() {
     let stage = Stage::new(CONFIRM);
@@ -152,7 +152,8 @@ fn what_nobody_waits_for_is_not_asked() {
     assert!(!ran(&stage).exists());
 }
 
-/// What is shown is what is answered: a question that was changed has another digest.
+/// An answer belongs to the digest of the shown question: a modified question has another digest, and its answer does
+/// not run the call.
 #[test]
 fn another_call_is_not_approved_in_its_place() {
     let stage = Stage::new(CONFIRM);
@@ -165,7 +166,7 @@ fn another_call_is_not_approved_in_its_place() {
     assert_eq!((mode(""), mode("questions"), mode("answers")), (0o700, 0o700, 0o700));
     let id = question["id"].as_str().unwrap();
     assert_eq!(mode(&format!("questions/{id}.json")), 0o600);
-    // As whoever could write there would: the words of a harmless call over those of another one, and an answer.
+    // An attacker with write access replaces the call's text by a harmless one, and adds an answer.
     let answer = desk.join(format!("answers/{id}.json"));
     have_read(&answer, &json!({"digest": "0".repeat(64), "answer": "once"}).to_string());
     assert!(!ran(&stage).exists());
@@ -184,7 +185,7 @@ fn another_call_is_not_approved_in_its_place() {
     child.wait().unwrap();
 }
 
-/// No tool reaches the place where calls wait: it could approve its own.
+/// No tool reaches the folder of questions and answers: it could approve its own calls.
 #[test]
 fn a_tool_cannot_answer() {
     let stage = Stage::new("");
@@ -201,7 +202,7 @@ fn a_tool_cannot_answer() {
     assert!(!output.status.success(), "{output:?}");
 }
 
-/// A client of `haft serve` that cannot ask its person has the page ask; "this session" is that of the client.
+/// The dashboard asks for a client of `haft serve` without elicitation; "this session" is the client's session.
 #[test]
 fn an_mcp_client_s_calls_wait_at_the_page() {
     let stage = Stage::new(CONFIRM);
@@ -225,7 +226,7 @@ fn an_mcp_client_s_calls_wait_at_the_page() {
     assert_eq!(text(&other.answer(call)["result"]), "Command execution denied by user.");
 }
 
-/// U2: what a client's call was refused is given at the page, and written from there.
+/// U2: the user grants a right that a client's call lacked on the dashboard, which writes it to program.toml.
 #[test]
 fn what_was_refused_is_given_at_the_page() {
     let stage = Stage::new("");
@@ -243,7 +244,7 @@ fn what_was_refused_is_given_at_the_page() {
     assert!(program.contains("other\"]"), "{program}");
 }
 
-/// Without sessions (2026-07-28) a yes is for one call.
+/// Without sessions (2026-07-28) a yes is valid for one call.
 #[test]
 fn a_client_without_session_gets_a_yes_for_one_call() {
     let stage = Stage::new(CONFIRM);
@@ -259,7 +260,7 @@ fn a_client_without_session_gets_a_yes_for_one_call() {
     assert_eq!(text(&peer.answer(1)["result"]), "one\n");
 }
 
-/// A client that asks its person itself is left to it.
+/// The dashboard does not ask for a client with elicitation.
 #[test]
 fn a_client_with_elicitation_asks_itself() {
     let stage = Stage::new(CONFIRM);
@@ -276,7 +277,7 @@ fn a_client_with_elicitation_asks_itself() {
     drop(stream);
 }
 
-/// The page that is closed for good ends the wait.
+/// Closing the dashboard ends the wait, and the call does not run.
 #[test]
 fn a_page_that_is_closed_ends_the_wait() {
     let stage = Stage::new(CONFIRM);
@@ -292,7 +293,7 @@ fn a_page_that_is_closed_ends_the_wait() {
     assert!(!ran(&stage).exists());
 }
 
-/// A text that is replaced by another is shown as a difference; what is too long to be shown says so.
+/// A question with a text that is too long shows its start, and says that it is cut.
 #[test]
 fn a_question_shows_what_would_change() {
     let stage = Stage::new("confirm = [\"ec*\"]\n");
@@ -307,7 +308,7 @@ fn a_question_shows_what_would_change() {
     child.wait().unwrap();
 }
 
-/// U3: what is to be written is compared with what the file holds, as at the terminal.
+/// U3: the question for `write` shows the diff against the file's content, as at the terminal.
 #[test]
 fn a_file_that_is_written_is_shown_as_a_difference() {
     let stage = Stage::new("[agent]\nask = [\"write\"]\n[sandbox]\nworkspace = \".\"\n");

@@ -1,4 +1,4 @@
-//! A browser of the tests: opens the page by its link, stores the cookie, reads the stream of events.
+//! A browser of the tests: opens the dashboard by its link, stores the cookie, reads the stream of events.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -14,7 +14,7 @@ use crate::common::wait::until_some;
 use crate::serve::Stage;
 use crate::serve::http::{Reply, reply};
 
-/// haft with a page, and one browser's cookie.
+/// haft with a dashboard, and one browser's cookie.
 pub(super) struct Browser {
     pub(super) child: Child,
     /// Host and port.
@@ -27,25 +27,25 @@ pub(super) struct Browser {
 /// The stream of events.
 pub(super) struct Stream {
     lines: Receiver<String>,
-    /// Rows that came with others and were not asked for yet.
+    /// Rows that arrived with others and are not read yet.
     rows: RefCell<VecDeque<Value>>,
 }
 
-/// The time zone in which it is noon: no test sees a day end.
+/// The time zone in which it is noon, so that no day ends during a test.
 fn noon() -> String {
     let hour = jiff::Timestamp::now().to_zoned(jiff::tz::TimeZone::UTC).hour();
     format!("NOON{}", hour - 12)
 }
 
 impl Browser {
-    /// `haft dashboard`, and a browser that has opened its link.
+    /// Starts `haft dashboard`, and opens its link.
     pub(super) fn open(stage: &Stage) -> Self {
         let mut browser = Self::start(stage, &["dashboard"]);
         browser.enter();
         browser
     }
 
-    /// haft, whose link nobody has used.
+    /// Starts haft without opening the link.
     pub(super) fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let mut command = stage.command(arguments);
         let child =
@@ -74,7 +74,7 @@ impl Browser {
         cookie.split(';').next().unwrap().clone_into(&mut self.cookie);
     }
 
-    /// A request as the page sends it, but for the headers that are overridden; empty ones are left out.
+    /// A request of the dashboard's page with `headers` in place of the usual ones; empty headers are omitted.
     pub(super) fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.set_read_timeout(Some(HANG)).unwrap();
@@ -104,25 +104,25 @@ impl Browser {
         self.send("GET", path, &[], "")
     }
 
-    /// Data that has to be there.
+    /// The data at `path`, which must exist.
     pub(super) fn json(&self, path: &str) -> Value {
         let reply = self.get(path);
         assert_eq!(reply.status, 200, "{path}: {reply:?}");
         serde_json::from_str(&reply.body).unwrap()
     }
 
-    /// What a person says to a question.
+    /// Answers a question.
     pub(super) fn answer(&self, question: &Value, answer: &str) -> Reply {
         let body = json!({ "id": question["id"], "digest": question["digest"], "answer": answer });
         self.send("POST", "/api/answer", &[], &body.to_string())
     }
 
-    /// Shows the page: what happens from now on.
+    /// Opens the stream of events.
     pub(super) fn stream(&self) -> Stream {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.write_all(self.head("GET", "/events", &[], 0).as_bytes()).unwrap();
         let stream = Stream { lines: lines(stream), rows: RefCell::default() };
-        // The questions there are, even if there are none: from then on the page is open.
+        // The first event is the list of questions, possibly empty; after it the dashboard counts as open.
         stream.next("waiting", |_| true);
         stream
     }
@@ -132,7 +132,7 @@ impl Browser {
 pub(super) const TOKEN: &str = "a-token-of-the-test-4711";
 
 impl Stream {
-    /// The data of the next event of this name that `is_meant` says.
+    /// The data of the next event `name` for which `is_meant` holds.
     pub(super) fn next(&self, name: &str, is_meant: impl Fn(&Value) -> bool) -> Value {
         let mut own = false;
         let mut meant = |line: &str| {
@@ -142,7 +142,7 @@ impl Stream {
             let data = line.strip_prefix("data: ").filter(|_| own)?;
             Some(serde_json::from_str(data).unwrap()).filter(&is_meant)
         };
-        // The page speaks now and then without being asked, so that a bound on silence is none.
+        // The dashboard sends events regularly, so that a limit on silence would not end the wait.
         until_some(&format!("`{name}` comes"), || {
             loop {
                 match self.lines.try_recv() {
@@ -157,12 +157,12 @@ impl Stream {
         })
     }
 
-    /// The one question that waits.
+    /// The first waiting question.
     pub(super) fn question(&self) -> Value {
         self.next("waiting", |all| all.as_array().is_some_and(|all| !all.is_empty()))[0].take()
     }
 
-    /// The row of a call in this state.
+    /// The row of a call with this outcome.
     pub(super) fn row(&self, tool: &str, outcome: &str) -> Value {
         loop {
             let next = self.rows.borrow_mut().pop_front();
@@ -177,7 +177,7 @@ impl Stream {
         }
     }
 
-    /// The batches that tell of the end of so many calls.
+    /// The batches until `calls` calls have ended.
     pub(super) fn batches(&self, calls: u64) -> Vec<Value> {
         let (mut ended, mut all) = (0, Vec::new());
         while ended < calls {
@@ -189,7 +189,7 @@ impl Stream {
     }
 }
 
-/// The lines of `input`, as they come. The reader ends with its input.
+/// The lines of `input` as they arrive. The reader ends with its input.
 pub(super) fn lines(input: impl Read + Send + 'static) -> Receiver<String> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -9,7 +9,7 @@ use super::browser::{Browser, TOKEN};
 use crate::serve::Stage;
 use crate::serve::http::Site;
 
-/// Everything that is served.
+/// All files of the dashboard.
 const FILES: &[&str] = &[
     "/",
     "/page.css",
@@ -38,7 +38,7 @@ const DATA: &[&str] = &[
     "/events",
 ];
 
-/// The link lets in one browser, once; nothing is served without the cookie that it gets.
+/// The link admits one browser once; without the browser's cookie haft serves nothing.
 #[test]
 fn a_link_lets_in_one_browser_once() {
     let stage = Stage::new("");
@@ -72,7 +72,7 @@ fn a_link_lets_in_one_browser_once() {
     }
 }
 
-/// Every answer tells the browser to load nothing from elsewhere and to take no text for HTML.
+/// Every answer forbids the browser to load foreign content and to interpret texts as HTML.
 #[test]
 fn every_answer_binds_the_browser() {
     let stage = Stage::new("");
@@ -96,8 +96,8 @@ fn every_answer_binds_the_browser() {
     }
 }
 
-/// Another page, another name of this machine, another program of it: none is taken for the page, not even with the
-/// cookie that the browser would send along.
+/// haft refuses requests of another page, for another host name or from another local port, also with the cookie that
+/// the browser sends.
 #[test]
 fn other_pages_are_refused() {
     let stage = Stage::new("");
@@ -122,7 +122,7 @@ fn other_pages_are_refused() {
     for site in ["cross-site", "same-site"] {
         assert_eq!(browser.send("GET", "/", &[("sec-fetch-site", site)], "").status, 403, "{site}");
     }
-    // A form of another page can send no JSON.
+    // A form of another page cannot send JSON.
     for (name, value) in [("origin", ""), ("content-type", "text/plain"), ("content-type", "")] {
         assert_eq!(
             browser.send("POST", "/api/answer", &[(name, value)], "{}").status,
@@ -136,7 +136,7 @@ fn other_pages_are_refused() {
     assert_eq!(browser.send("DELETE", "/api/calls", &[], "").status, 405);
 }
 
-/// A client of `haft serve` has a token; it opens no page, and the page's cookie is no token.
+/// The token of a `haft serve` client does not open the dashboard, and the dashboard's cookie is not a token.
 #[test]
 fn a_client_s_token_is_none_of_the_page_s() {
     let stage = Stage::new("");
@@ -157,7 +157,7 @@ fn a_client_s_token_is_none_of_the_page_s() {
     assert_eq!(reply.status, 401, "{reply:?}");
 }
 
-/// The page listens for this machine alone.
+/// The dashboard listens on loopback addresses alone.
 #[test]
 fn only_this_machine_is_listened_to() {
     let stage = Stage::new("");
@@ -175,7 +175,7 @@ fn only_this_machine_is_listened_to() {
     }
 }
 
-/// All of the page is small, and asks nobody else for anything.
+/// The dashboard is at most 60 KiB compressed, and loads nothing from other servers.
 #[test]
 fn the_page_is_small_and_whole() {
     let stage = Stage::new("");
@@ -186,7 +186,7 @@ fn the_page_is_small_and_whole() {
         let mut small = Vec::new();
         GzEncoder::new(body.as_bytes(), Compression::best()).read_to_end(&mut small).unwrap();
         size += small.len();
-        // Namespaces, names of projects, and what a bare `www.` stands for: nothing that is asked for.
+        // Namespaces, names of projects and a prefix in code: the browser loads none of them.
         let named = [
             "http://www.w3.org/2000/svg",
             "https://github.com/leeoniya/uPlot",

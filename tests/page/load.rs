@@ -1,4 +1,4 @@
-//! The page beside many calls: it shows a part of them and their number, and stores only the displayed part.
+//! The dashboard with many calls: it shows a part of them and their number, and stores only the displayed part.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -8,7 +8,7 @@ use serde_json::json;
 use super::browser::Browser;
 use crate::serve::Stage;
 
-/// Lines of a journal, as another haft would write them: calls that are over, of which every thousandth was refused.
+/// Journal lines of another haft: ended calls, of which every thousandth was refused.
 fn lines(from: usize, count: usize) -> Vec<u8> {
     let line = |n: usize| {
         let outcome = if n % 1000 == 999 { "refused" } else { "ok" };
@@ -28,7 +28,7 @@ fn resident(pid: u32) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// 100,000 calls: all are counted, few are sent, every refusal is among them, and memory stays what it was.
+/// Of 100,000 calls the dashboard counts all, sends few and every refusal, and its memory grows by less than 64 MiB.
 #[test]
 fn many_calls_are_sampled_and_counted() {
     let stage = Stage::new("");
@@ -37,7 +37,7 @@ fn many_calls_are_sampled_and_counted() {
     let mut file = OpenOptions::new().create(true).append(true).open(journal.join("journal.jsonl")).unwrap();
     let browser = Browser::open(&stage);
     let stream = browser.stream();
-    // From here on the journal is followed.
+    // haft follows the journal from here on.
     file.write_all(&lines(0, 1)).unwrap();
     stream.row("busy", "ok");
     let before = resident(browser.child.id());

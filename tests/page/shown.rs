@@ -1,4 +1,4 @@
-//! The display of calls, tools and sessions on the page: complete, and as text.
+//! The display of calls, tools and sessions on the dashboard: complete, and as text.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::common::wait::until;
 use crate::serve::Stage;
 use crate::serve::peer::Peer;
 
-/// Texts that a page might take for something else.
+/// Texts that a browser might interpret.
 const HOSTILE: &str =
     "<script>alert(1)</script><img src=x onerror=alert(1)>\u{202e}gnp.exe\u{1b}[2J\u{1}</td>&lt;'\"";
 
@@ -16,7 +16,7 @@ fn call(stage: &Stage, tool: &str, arguments: &Value) {
     stage.command(&["call", tool, &arguments.to_string()]).output().unwrap();
 }
 
-/// A call is a row as it begins and as it ends; a refusal has the line that would allow it.
+/// A call is a row at its start and at its end; a refusal has the line that would allow the call.
 #[test]
 fn a_call_is_shown_as_it_begins_and_ends() {
     let stage = Stage::new("");
@@ -67,7 +67,7 @@ fn calls_are_found_by_what_they_are() {
     }
 }
 
-/// Names and arguments of any kind come as data, under a media type that is no page's.
+/// Hostile names and arguments are JSON data, with a media type that browsers do not render.
 #[test]
 fn hostile_texts_are_data() {
     let stage = Stage::new("");
@@ -94,7 +94,7 @@ fn hostile_texts_are_data() {
     }
 }
 
-/// Figures of every tool that was called, and what those of the program cost and may do.
+/// Every called tool has figures; every tool of the program has its token count, digest and grant.
 #[test]
 fn tools_have_figures() {
     let stage = Stage::new("");
@@ -126,7 +126,8 @@ fn tools_have_figures() {
     assert_eq!(guest["grant"], json!({}), "{guest}");
 }
 
-/// The overview: what today came to, by caller and by hour, and each refusal once, with the line that would allow it.
+/// The overview shows today's calls by caller and hour, and each refusal once, with the line that would allow the
+/// call.
 #[test]
 fn the_overview_sums_up_today() {
     let stage = Stage::new("");
@@ -159,7 +160,7 @@ fn the_overview_sums_up_today() {
     assert_eq!(refusal["hint"]["line"], format!("read = [\"{}\"]", place.display()), "{today}");
 }
 
-/// What is installed and no longer what program.lock pins is told beside the tools.
+/// The dashboard reports an installed component that differs from its pin in program.lock.
 #[test]
 fn what_changed_since_the_lock_is_told() {
     let stage = Stage::new("");
@@ -178,7 +179,7 @@ fn what_changed_since_the_lock_is_told() {
     assert!(changes.len() == 1 && changes[0].as_str().unwrap().starts_with("kept: "), "{offered}");
 }
 
-/// A session is a row, and a conversation.
+/// A session is a row, and a conversation in turns.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_is_a_conversation() {
     let echo = json!({"command": "echo 4711"}).to_string();

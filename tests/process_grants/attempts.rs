@@ -1,10 +1,11 @@
-//! The attempts of one server to reach another one. Placeholders `@NAME@` are the other server's paths: `@AREAD@`
-//! and `@AWRITE@` are its granted directories, `@HOME@`, `@TMP@` and `@CACHE@` its private ones.
+//! The attempts of one server to reach another one. Placeholders `@NAME@` are the other server's paths: `@AREAD@` and
+//! `@AWRITE@` are its granted directories, `@HOME@`, `@TMP@` and `@CACHE@` its private ones.
 
-/// What stands in its files, variables and names.
+/// The content of the other server's files, variables and names.
 pub(super) const SECRET: &str = "secret-of-a";
 
-/// Has the other server fill its directories and listen. Prints what it has, as JSON, and leaves a process behind.
+/// Fills the other server's directories and listens on its sockets. Prints their places as JSON, and leaves a
+/// process.
 pub(super) const SETUP: &str = r#"
 set -e
 for place in "$HOME" "$TMPDIR" "$npm_config_cache"; do mkdir -p "$place"; echo "$A_NOTE" > "$place/file"; done
@@ -46,9 +47,9 @@ for i in $(seq 100); do test -s "$TMPDIR/known" && break; sleep 0.1; done
 cat "$TMPDIR/known" "$TMPDIR/errors"
 "#;
 
-/// Commands of a shell. One has reached something where it prints the secret, or changes a file.
+/// Shell commands. An attempt succeeds if it prints the secret or changes a file.
 pub(super) const ATTEMPTS: &[&str] = &[
-    // Its directories.
+    // The granted directories.
     "cat @AREAD@/file",
     "cat @AWRITE@/file",
     "ls @AWRITE@/.. && cat @AWRITE@/../a-read/file",
@@ -74,7 +75,7 @@ pub(super) const ATTEMPTS: &[&str] = &[
     "chmod 600 @AWRITE@/file",
     "python3 -c 'import os; os.setxattr(\"@AWRITE@/file\", \"user.x\", b\"x\"); print(\"secret-of-a\")'",
     "timeout 2 sh -c 'echo x > @AWRITE@/fifo'; timeout 2 cat @AWRITE@/fifo & sleep 0.3; timeout 1 sh -c 'echo secret-of-a > @AWRITE@/fifo'; wait",
-    // Its home, its temporary files and its caches.
+    // The home, the temporary files and the caches.
     "cat @HOME@/file",
     "cat @HOME@/.profile",
     "ls -a @HOME@",
@@ -91,14 +92,14 @@ pub(super) const ATTEMPTS: &[&str] = &[
     "echo x > @TMP@/planted",
     "cat @CACHE@/file",
     "mkdir -p @CACHE@/_npx/planted",
-    // Its environment and its processes.
+    // The environment and the processes.
     "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep A_NOTE",
     "cat /proc/[0-9]*/cmdline | tr '\\0' '\\n' | grep -x 'secret-of-[a]'",
     "echo $A_NOTE",
     "env | grep A_NOTE",
     "for fd in /proc/[0-9]*/fd/*; do case $(readlink $fd) in *listen*|*/own/*) cat < $fd;; esac; done; for map in /proc/@PID@/maps; do grep -q python $map && cat /proc/@PID@/environ; done",
     "ps axeww | grep -o 'A_NOTE=[^ ]*'",
-    // Its sockets and shared memory.
+    // The sockets and the shared memory.
     "python3 -c 'import socket; s = socket.create_connection((\"127.0.0.1\", @PORT@), 2); print(s.recv(99).decode())'",
     "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"@AWRITE@/sock\"); print(s.recv(99).decode())'",
     "cd @TMP@ && python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"sock\"); print(s.recv(99).decode())'",

@@ -27,7 +27,7 @@ const KEYS: &[&str] = &[
     "thinking",
     "output_config",
 ];
-/// Blocks by the role that may send them, with their keys.
+/// Blocks by the role that may send them, with their permitted keys.
 const BLOCKS: &[(&str, &str, &[&str])] = &[
     ("user", "text", &["type", "text", "cache_control"]),
     ("user", "image", &["type", "source", "cache_control"]),
@@ -52,7 +52,8 @@ impl Vendor for Anthropic {
         "/v1/models"
     }
 
-    /// PL13: headers, `max_tokens`, answers in one message.
+    /// PL13: a request has the version header, no `authorization`, `max_tokens`, and each turn's answers in one
+    /// message.
     fn check(&self, request: &Request<'_>) -> Result<bool, String> {
         ensure(request.target == "POST /v1/messages", request.target)?;
         let version = request.headers.get("anthropic-version").map(String::as_str);
@@ -176,7 +177,7 @@ fn check_messages(messages: &[Value]) -> Check {
     ensure(messages.len() % 2 == 1, "the last message is not the user's")
 }
 
-/// Structured outputs: closed objects, and nothing that only bounds a value.
+/// Structured outputs: every object is closed, and no keyword only bounds a value.
 fn check_config(config: &Map<String, Value>) -> Check {
     known(config, &["effort", "format"], "`output_config`")?;
     let Some(format) = config.get("format") else { return Ok(()) };
@@ -228,7 +229,7 @@ fn check_block(block: &Value, role: &str, only: &str) -> Check {
     }
 }
 
-/// At most four marks, each of the one kind.
+/// One to four cache marks, all of the kind `ephemeral`.
 fn check_marks(body: &Value) -> Check {
     fn marks(value: &Value, found: &mut Vec<Value>) {
         match value {
@@ -272,7 +273,7 @@ fn events(content: &[Value], reason: &str) -> Vec<String> {
     events.iter().map(frame).collect()
 }
 
-/// A block as it begins, and its deltas.
+/// A block at its start, and its deltas.
 fn block_events(block: &Map<String, Value>) -> (Value, Vec<Value>) {
     let mut start = block.clone();
     let mut deltas = Vec::new();

@@ -7,7 +7,7 @@ use super::server::{Answer, Said, Server};
 use super::{KEY, VENDORS};
 use crate::attach::PNG;
 
-/// What haft answers to a prompt with `file`.
+/// The exit and standard error of `haft run` with `file` attached.
 async fn run(server: &Server, file: &str) -> (bool, String) {
     run_with(server, &["run", "--attach", file, "What is it?"]).await
 }
@@ -53,7 +53,7 @@ async fn every_vendor_is_shown_what_a_person_attaches_or_not_asked() {
     assert!(!takes_pdf.contains(&"ollama"), "{takes_pdf:?}");
 }
 
-/// (A15): a person is told of what they attached and the model is not shown, however little they want to be told.
+/// (A15): haft warns about an attachment that the model does not see, also with `-q`.
 #[tokio::test]
 async fn what_is_attached_and_not_shown_is_told_to_a_quiet_person_too() {
     let refusal = Answer::Status(400, vec![], "Could not process image");

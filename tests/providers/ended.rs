@@ -12,21 +12,21 @@ use super::{KEY, VENDORS};
 use crate::cli::Home;
 use crate::common::wait::ended;
 
-/// A turn with a call, and then a request that the vendor refuses for good.
+/// A vendor that answers with a call, and then refuses every request with 400.
 async fn broken() -> Server {
     let call = Said { text: "I look.", calls: vec![("call_1", "time", json!({}))], ..Said::default() };
     let refused = || Answer::Status(400, vec![], "no more of this");
     Server::start(VENDORS[0], [Answer::Turn(call), refused(), refused()]).await
 }
 
-/// What `haft run` with `arguments` answers, with its session kept.
+/// The output of `haft run` with `arguments` and a saved session.
 async fn kept(home: &Home, arguments: &[&str]) -> std::process::Output {
     let mut command = home.command(&[&["run"], arguments].concat());
     command.env("TEST_KEY", KEY);
     tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap()
 }
 
-/// G07: `--json` ends with session, usage and cost, whatever the provider says.
+/// G07: after a provider's error, `--json` ends with session, usage, cost and the command that resumes.
 #[tokio::test]
 async fn an_error_of_the_provider_is_an_end_with_all_that_is_known() {
     let server = broken().await;
@@ -42,7 +42,7 @@ async fn an_error_of_the_provider_is_an_end_with_all_that_is_known() {
     assert!(of("shortfall").as_str().unwrap().contains("400 Bad Request: no more of this"), "{ended}");
     let session = of("session").as_str().unwrap();
     assert_eq!(of("resume"), &json!(format!("haft run --resume {session}")));
-    // A person reads the same.
+    // Standard error has the same facts.
     let again = kept(&home, &["--resume"]).await;
     let stderr = String::from_utf8(again.stderr).unwrap();
     assert_eq!((again.status.code(), again.stdout.len()), (Some(5), 0), "{stderr}");
@@ -50,7 +50,7 @@ async fn an_error_of_the_provider_is_an_end_with_all_that_is_known() {
     assert!(stderr.contains(&format!("hint: `haft run --resume {session}` resumes it")), "{stderr}");
 }
 
-/// G10: who reads no more pays for no more: the run ends soon, also while a model is silent.
+/// G10: a run ends soon after the reader of its output is gone, also while the model is silent.
 #[tokio::test]
 async fn a_run_whose_reader_is_gone_ends() {
     let server = Server::start(VENDORS[0], [Answer::Silence]).await;
@@ -63,12 +63,12 @@ async fn a_run_whose_reader_is_gone_ends() {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         (line, ended(&mut child).code())
     });
-    // The server is silent for ever.
+    // The server stays silent.
     let (line, code) = ran.await.unwrap();
     assert!(line.contains("asked") && code.is_some_and(|code| code != 0), "{line}: {code:?}");
 }
 
-/// G10: what another vendor is not sent is told; prices go with the model.
+/// G10: haft reports the keys of `[provider]` that it does not send to another vendor; prices belong to the model.
 #[tokio::test]
 async fn what_another_provider_leaves_out_is_said() {
     let server = Server::start(VENDORS[1], [Answer::Turn(Said { text: "hi", ..Said::default() })]).await;

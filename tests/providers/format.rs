@@ -12,14 +12,14 @@ pub(super) fn object<'a>(value: &'a Value, what: &str) -> Result<&'a Map<String,
     value.as_object().ok_or_else(|| format!("{what} is not an object: {value}"))
 }
 
-/// An array with something in it.
+/// A non-empty array.
 pub(super) fn list<'a>(value: Option<&'a Value>, what: &str) -> Result<&'a [Value], String> {
     let list = value.and_then(Value::as_array).ok_or_else(|| format!("{what} is not an array"))?;
     ensure(!list.is_empty(), format!("{what} is empty"))?;
     Ok(list)
 }
 
-/// A text with something in it.
+/// A non-empty text.
 pub(super) fn text<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
     let text = object.get(key).and_then(Value::as_str).filter(|text| !text.is_empty());
     text.ok_or_else(|| format!("`{key}` is not a text with something in it"))
@@ -30,7 +30,7 @@ pub(super) fn known(object: &Map<String, Value>, keys: &[&str], what: &str) -> C
     ensure(unknown.is_empty(), format!("{what} has unknown keys: {unknown:?}"))
 }
 
-/// A name that every vendor takes.
+/// A name that every vendor accepts.
 pub(super) fn name<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a str, String> {
     let name = text(object, key)?;
     let fits = name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c));
@@ -38,7 +38,7 @@ pub(super) fn name<'a>(object: &'a Map<String, Value>, key: &str) -> Result<&'a 
     Ok(name)
 }
 
-/// Every turn that was given is there again, in order and unmodified; others only where other vendors had them.
+/// Every earlier turn comes back, in order and unmodified; further turns only if other vendors had them.
 pub(super) fn echoed(sent: &[&Value], expected_answers: &[Value], moved: bool) -> Check {
     let mut expected = expected_answers.iter().peekable();
     let is_own = |message: &&Value| !moved || expected.next_if_eq(message).is_some();
@@ -54,7 +54,7 @@ pub(super) fn event(data: &Value) -> String {
     format!("data: {data}\n\n")
 }
 
-/// Every schema inside `schema`, and itself, passes `check`.
+/// `schema` and every schema inside pass `check`.
 pub(crate) fn every_schema(schema: &Value, check: &dyn Fn(&Map<String, Value>) -> Check) -> Check {
     let Some(node) = schema.as_object() else { return Ok(()) };
     check(node)?;
@@ -73,7 +73,7 @@ pub(crate) fn every_schema(schema: &Value, check: &dyn Fn(&Map<String, Value>) -
     Ok(())
 }
 
-/// OpenAI: every array says of what it is.
+/// OpenAI: every array has `items`.
 pub(crate) fn arrays_have_items(schema: &Value) -> Check {
     every_schema(schema, &|node| {
         let is_array = node.get("type").is_some_and(|kind| kind.to_string().contains("\"array\""));
@@ -82,7 +82,7 @@ pub(crate) fn arrays_have_items(schema: &Value) -> Check {
     })
 }
 
-/// Anthropic and Gemini: keys of properties are names.
+/// Anthropic and Gemini: the keys of properties match the vendors' pattern.
 pub(crate) fn properties_are_named(schema: &Value) -> Check {
     every_schema(schema, &|node| {
         let names = node.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys);

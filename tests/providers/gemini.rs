@@ -1,4 +1,4 @@
-//! The format of Gemini's `generateContent`, as strict as that of its newest models.
+//! The format of Gemini's `generateContent`, as strict as its newest models.
 
 use serde_json::{Map, Value, json};
 
@@ -57,7 +57,7 @@ impl Vendor for Gemini {
         "/v1beta/models"
     }
 
-    /// PL15: role `model`, `functionResponse`, the key in its header.
+    /// PL15: a request has the role `model`, `functionResponse` parts and a permitted configuration.
     fn check(&self, request: &Request<'_>) -> Result<bool, String> {
         let path = request.target.strip_prefix("POST /v1beta/models/").ok_or(request.target)?;
         let streams = match path.split_once(':') {
@@ -115,7 +115,7 @@ impl Vendor for Gemini {
         if !said.text.is_empty() {
             parts.push(json!({ "text": said.text }));
         }
-        // The first call of a step is signed; every second call has an id, as some models give none.
+        // The first call of a step has a signature; only every second call has an id, because some models give none.
         for (index, (id, tool, arguments)) in said.calls.iter().enumerate() {
             let mut call = json!({ "name": tool, "args": arguments });
             if index % 2 == 1 {
@@ -168,7 +168,7 @@ fn check_declaration(declaration: &Value) -> Check {
     declaration.get("parameters").map_or(Ok(()), check_schema)
 }
 
-/// PL16: the vendor's own words alone.
+/// PL16: a schema has only the keywords of the vendor.
 fn check_schema(schema: &Value) -> Check {
     let schema = object(schema, "a schema")?;
     known(schema, SCHEMA, "a schema")?;
@@ -196,7 +196,7 @@ fn check_schema(schema: &Value) -> Check {
 }
 
 fn check_contents(contents: &[Value]) -> Check {
-    // The calls of the model's last content that wait for their answers: name and id.
+    // The calls of the model's last content without answers yet: name and id.
     let mut open: Vec<(String, Option<String>)> = Vec::new();
     for content in contents {
         let content = object(content, "a content")?;
@@ -249,7 +249,7 @@ fn check_part(part: &Value, role: &str) -> Check {
     Ok(())
 }
 
-/// Each part in pieces; calls come whole.
+/// A chunk for each piece of a text; a call is one chunk.
 fn chunks(parts: &[Value], usage: &Value) -> Vec<String> {
     let chunk = |part: Value| {
         let candidate = json!({ "content": { "role": "model", "parts": [part] }, "index": 0 });

@@ -1,5 +1,5 @@
-//! Instructions of a project and its skills, in the format of every vendor: `AGENTS.md` and the list of skills in
-//! the system prompt, the text of a skill when the model asks for it.
+//! The instructions and skills of a project in the format of every vendor: `AGENTS.md` and the list of skills in the
+//! system prompt, the text of a skill when the model requests it.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::routing::home;
 use super::server::{Answer, Said, Server, Vendor};
 use super::{KEY, VENDORS};
 
-/// The system prompt of a request, by where each vendor has it.
+/// The system prompt of a request, at the vendor's place.
 fn system(vendor: &dyn Vendor, body: &Value) -> String {
     let place = match vendor.name() {
         "anthropic" => "/system/0/text",

@@ -21,15 +21,15 @@ use crate::common::HANG;
 
 /// Turns with a call.
 const TURNS: usize = 200;
-/// Every so many requests one fails.
+/// One of this number of requests fails.
 const EVERY: usize = 7;
-/// With the usual waits, which double from half a second to a minute and are cut by half at most, more than 90 seconds
-/// of overload; with those of these tests a five-hundredth of that.
+/// Attempts against an overloaded vendor: more than 90 seconds with the usual waits, which double from 0.5 s to 60 s
+/// and are at most halved; a five-hundredth with the waits of these tests.
 const OVERLOADED: usize = 9;
-/// Ways to fail that are told at once; two more are silent.
+/// Failures that haft gets at once; two more are silent.
 const TOLD: usize = 6;
 
-/// Writes down what it is called with.
+/// A tool that records its arguments.
 struct Count {
     def: ToolDef,
     log: Arc<Mutex<Vec<String>>>,
@@ -63,7 +63,7 @@ fn call(turn: usize) -> Said {
     Said { text: "Next.", calls: vec![(id, "count", json!({ "text": turn.to_string() }))], ..Said::default() }
 }
 
-/// How request number `request` fails, before it is answered: in one of so many ways.
+/// The failures of request number `request` before its answer: one of `ways` kinds.
 fn failures(vendor: &dyn Vendor, request: usize, ways: usize) -> Vec<Answer> {
     let lost = || call(usize::MAX);
     match request / EVERY % ways {
@@ -119,18 +119,18 @@ async fn count_to_the_end(vendor: &'static dyn Vendor, silence: Option<Duration>
     let expected: Vec<_> = (0..TURNS).map(|turn| turn.to_string()).collect();
     assert_eq!(*log.lock().unwrap(), expected, "{name}: each call once, in order");
     let again = *again.lock().unwrap();
-    // Every failure, and of overloads as many as there were.
+    // Every failure is retried, an overload several times.
     assert!(again >= TURNS / EVERY + 3 * (OVERLOADED - 1), "{name}: asked again {again} times");
     server.assert_done();
 }
 
-/// G05, G06: in all formats at the same time.
+/// G05, G06: a task of 200 turns ends correctly in all formats, whichever requests fail.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_long_task_outlasts_everything_that_goes_wrong() {
     all_count_to_the_end(None).await;
 }
 
-/// Every vendor fails in every way, at the same time; silent ones are waited for as long as said.
+/// Every vendor fails in every way, concurrently; `silence` is the time limit for silent ones.
 pub(crate) async fn all_count_to_the_end(silence: Option<Duration>) {
     let mut tasks: JoinSet<()> =
         VENDORS.into_iter().map(|vendor| count_to_the_end(vendor, silence)).collect();

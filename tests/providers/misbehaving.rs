@@ -20,7 +20,7 @@ fn hello() -> Said {
     Said { text: "hello there, everyone", ..Said::default() }
 }
 
-/// What a person hears of a turn: what was said, and a word for every time it was asked for again.
+/// The turn and its events: the text, and a line for every retry.
 async fn received(provider: &dyn Provider) -> (Result<Turn, ProviderError>, Vec<String>) {
     let received = Arc::new(Mutex::new(Vec::new()));
     let sink = received.clone();
@@ -40,13 +40,13 @@ async fn failure(settings: ProviderSettings) -> ProviderError {
     received(provider(settings).as_ref()).await.0.unwrap_err()
 }
 
-/// The failure of a single attempt that is answered so.
+/// The failure of a single attempt with this answer.
 async fn of(vendor: &'static dyn Vendor, answer: Answer) -> ProviderError {
     let server = Server::start(vendor, [answer]).await;
     failure(ProviderSettings { patience: once(), ..settings(&server, true) }).await
 }
 
-/// PL06: the server is not running.
+/// PL06: if no server listens, the error names the address and hints at `base_url`.
 #[tokio::test]
 async fn a_dead_endpoint_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -60,7 +60,7 @@ async fn a_dead_endpoint_is_named() {
         };
         let error = failure(dead).await;
         let text = error.to_string();
-        // G10: what was asked, not only where.
+        // G10: the error has the whole URL of the request, not only the server.
         let path = if vendor.name() == "gemini" { "models/" } else { "" };
         assert!(text.starts_with(&format!("{} at `http://{address}/{path}", vendor.name())), "{text}");
         assert!(!text.contains(&format!("{address}/`")), "{text}");
@@ -76,7 +76,7 @@ async fn a_dead_endpoint_is_named() {
     }
 }
 
-/// PL06: the wrong key is told, once, and not repeated by haft even where the server repeats it.
+/// PL06: a wrong key is reported after one attempt, and haft hides the key, also if the server repeats it.
 #[tokio::test]
 async fn a_wrong_key_is_told_and_not_shown() {
     for vendor in VENDORS {
@@ -92,13 +92,13 @@ async fn a_wrong_key_is_told_and_not_shown() {
     }
 }
 
-/// PL06: a wait that the server asks for is kept, and told.
+/// PL06: haft waits as long as the server asks for, and reports the wait.
 #[tokio::test]
 async fn a_rate_limit_is_waited_for() {
     all_wait_a_second().await;
 }
 
-/// Every vendor asks once to be left alone for a second. How many there are.
+/// Every vendor asks for a wait of one second; the number of vendors.
 pub(crate) async fn all_wait_a_second() -> usize {
     for vendor in VENDORS {
         let limited = || Answer::Status(429, vec![("retry-after", "1")], "slow down");
@@ -116,7 +116,7 @@ pub(crate) async fn all_wait_a_second() -> usize {
     VENDORS.len()
 }
 
-/// PL06: Gemini says how long to wait in the body.
+/// PL06: haft reads the wait that Gemini puts into the body.
 #[tokio::test]
 async fn gemini_s_own_way_to_ask_for_a_wait_is_understood() {
     let body = json!({ "error": { "code": 429, "message": "quota", "status": "RESOURCE_EXHAUSTED",
@@ -142,7 +142,7 @@ async fn gemini_s_own_way_to_ask_for_a_wait_is_understood() {
     task.await.unwrap();
 }
 
-/// PL06: a stream that is cut in the middle is asked for again; what was said before does not count.
+/// PL06: haft repeats a request whose stream breaks off; the text before it does not count.
 #[tokio::test]
 async fn a_stream_that_is_cut_is_asked_for_again() {
     for vendor in VENDORS {
@@ -162,7 +162,7 @@ async fn a_stream_that_is_cut_is_asked_for_again() {
     }
 }
 
-/// What was said whole counts, however the connection ends.
+/// A complete answer counts, also if the connection breaks afterwards.
 #[tokio::test]
 async fn a_stream_that_is_cut_after_its_end_is_whole() {
     for vendor in VENDORS {
@@ -173,7 +173,7 @@ async fn a_stream_that_is_cut_after_its_end_is_whole() {
     }
 }
 
-/// PL12: an error in the middle of a stream is that error.
+/// PL12: an error inside a stream becomes the error of the turn.
 #[tokio::test]
 async fn an_error_in_a_stream_is_told() {
     for vendor in VENDORS {
@@ -182,7 +182,7 @@ async fn an_error_in_a_stream_is_told() {
     }
 }
 
-/// PL18: a success that says nothing is no turn, and no turn cap either.
+/// PL18: a success without content is the error `empty response`.
 #[tokio::test]
 async fn an_empty_success_is_an_empty_response() {
     for vendor in VENDORS {
@@ -192,7 +192,7 @@ async fn an_empty_success_is_an_empty_response() {
     }
 }
 
-/// PL07: 10 MB of whatever: one message, a moment, and no more memory than the bounds say.
+/// PL07: 10 MB of garbage cause one clear message of bounded length.
 #[tokio::test]
 async fn ten_megabytes_of_garbage_are_one_message() {
     let noise = |seed: u8| -> Vec<u8> {
@@ -217,7 +217,7 @@ async fn ten_megabytes_of_garbage_are_one_message() {
     ];
     for vendor in VENDORS {
         let own = vendor.write(&hello(), true).media_type;
-        // How a stream is cut into frames is the same for all but the one that sends lines.
+        // All vendors share the framing of streams, except the vendor that sends lines.
         let is_framed_alike = !matches!(vendor.name(), "openai" | "ollama");
         let streamed = bodies
             .iter()
@@ -239,7 +239,7 @@ async fn ten_megabytes_of_garbage_are_one_message() {
     }
 }
 
-/// Time-outs: until the answer begins, between its pieces, and for all of it.
+/// Each time limit ends a silent request: until the answer starts, between its pieces, and for the whole answer.
 #[tokio::test]
 async fn silence_is_waited_for_no_longer_than_said() {
     let short = Duration::from_millis(200);
@@ -262,7 +262,7 @@ async fn silence_is_waited_for_no_longer_than_said() {
     }
 }
 
-/// PL19: each of the five says whether it is there, and that nothing is asked without a key.
+/// PL19: each vendor reports whether it is available, and haft sends no request without a key.
 #[tokio::test]
 async fn availability_is_known_of_each_vendor() {
     for vendor in VENDORS {
@@ -280,7 +280,7 @@ async fn availability_is_known_of_each_vendor() {
     }
 }
 
-/// The key is in its header and nowhere else; `headers` and `extra_body` reach the wire.
+/// `max_tokens`, `headers` and `extra_body` reach the request; the key is in its header alone.
 #[tokio::test]
 async fn settings_reach_the_wire_and_nothing_else_does() {
     for vendor in VENDORS {
@@ -313,7 +313,7 @@ async fn settings_reach_the_wire_and_nothing_else_does() {
     }
 }
 
-/// G09: a model that cannot see does not end a task in which a picture came up; it is sent no other.
+/// G09: if the model's API refuses pictures, haft repeats the request without them and sends no more of them.
 #[tokio::test]
 async fn a_refusal_of_files_is_answered_by_leaving_them_out() {
     let picture = Attachment::new("image/png", b"\x89PNG\r\n\x1a\n".to_vec());
@@ -339,7 +339,7 @@ async fn a_refusal_of_files_is_answered_by_leaving_them_out() {
     }
 }
 
-/// A server that is busy while it is asked again without the files is asked once more: that has nothing to do with them.
+/// If the server is busy during the request without the files, haft repeats that request.
 #[tokio::test]
 async fn a_server_that_is_busy_meanwhile_is_asked_again_without_the_files() {
     let picture = Attachment::new("image/png", b"\x89PNG\r\n\x1a\n".to_vec());
@@ -356,15 +356,15 @@ async fn a_server_that_is_busy_meanwhile_is_asked_again_without_the_files() {
     }
 }
 
-/// (A14): of several pictures the one that the vendor cannot read is found and left out; the others are seen, and so are
-/// those that come later.
+/// (A14): haft finds the one picture that the vendor cannot read and omits it; the model sees the other and later
+/// pictures.
 #[tokio::test]
 async fn one_unreadable_picture_does_not_hide_the_others() {
     let picture =
         |number: u8| Attachment::new("image/png", [b"\x89PNG\r\n\x1a\n".as_slice(), &[number; 9]].concat());
     let refusal = || Answer::Status(400, vec![], "Could not process image");
     for vendor in VENDORS {
-        // The newest is left out first; the second of three is the bad one.
+        // haft omits the newest picture first; the second of three is unreadable.
         let script = [refusal(), refusal(), Answer::Turn(hello()), Answer::Turn(hello())];
         let server = Server::apart(vendor, script).await;
         let provider = provider(settings(&server, true));
@@ -397,7 +397,7 @@ async fn one_unreadable_picture_does_not_hide_the_others() {
     }
 }
 
-/// A refusal that is not about the files is told as it was: nothing that was attached is dropped for it.
+/// haft reports the first refusal if the request without files is refused too.
 #[tokio::test]
 async fn a_refusal_that_files_have_no_part_in_is_told() {
     for vendor in VENDORS {
@@ -418,7 +418,7 @@ async fn a_refusal_that_files_have_no_part_in_is_told() {
     }
 }
 
-/// (A05): a wait that is told in the middle of a stream is kept.
+/// (A05): haft keeps to a wait that an error inside a stream asks for.
 #[tokio::test]
 async fn a_wait_that_is_told_in_a_stream_is_kept() {
     for vendor in VENDORS {
@@ -430,7 +430,7 @@ async fn a_wait_that_is_told_in_a_stream_is_kept() {
     }
 }
 
-/// (A04): a connection that stays open after the end is not waited for.
+/// (A04): haft does not wait for the end of a connection after the end of the answer.
 #[tokio::test]
 async fn an_open_connection_after_the_end_is_not_waited_for() {
     let hours = Duration::from_hours(9);
@@ -444,7 +444,7 @@ async fn an_open_connection_after_the_end_is_not_waited_for() {
     }
 }
 
-/// (A12): what an answer is is told by its bytes, whatever its head says, or does not say.
+/// (A12): haft recognises the format of an answer by its bytes, not by its media type.
 #[tokio::test]
 async fn the_media_type_of_an_answer_is_not_believed() {
     for vendor in VENDORS {

@@ -1,4 +1,4 @@
-//! `haft models`: every vendor's list as published, page by page, and the message for a vendor without a list.
+//! `haft models`: the published list of every vendor, page by page, and the message for a vendor without a list.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,10 +14,10 @@ use super::{KEY, provider, quick};
 use crate::agent::fake::read_request;
 use crate::cli::Home;
 
-/// Method and path with query of each request, and its headers.
+/// Method, path and query of each request, with its headers.
 type Seen = Arc<Mutex<Vec<(String, BTreeMap<String, String>)>>>;
 
-/// An endpoint that has these pages, by method and path with query; all others are not there.
+/// An endpoint with these pages, by method, path and query; other requests get 404.
 struct Lists {
     address: SocketAddr,
     seen: Seen,
@@ -133,7 +133,7 @@ async fn lists_are_read_to_their_end_as_each_vendor_pages_them() {
     assert_eq!(header("/openai", "authorization"), format!("Bearer {KEY}"));
 }
 
-/// A server that always has a next page is not asked for ever.
+/// haft ends a list after 20 pages, also if the server always has a next page.
 #[tokio::test]
 async fn pages_are_bounded() {
     let page = json!({ "models": [gemini("g", "generateContent")], "nextPageToken": "t" });
@@ -161,13 +161,13 @@ async fn haft(home: &Home, arguments: &[&str], variables: &[(&str, &str)]) -> cr
     ]) {
         command.env_remove(name);
     }
-    // Nothing listens there.
+    // No server listens on this port.
     command.env_remove("OPENAI_API_KEY").env("OLLAMA_HOST", "127.0.0.1:1").envs(variables.iter().copied());
     let output = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     crate::cli::Answer::from(output)
 }
 
-/// What is in use is marked, prices of program.toml are shown, and one that cannot be asked fails nobody else.
+/// `haft models` marks the models in use, shows prices of program.toml, and continues past a vendor without a key.
 #[tokio::test]
 async fn the_verb_shows_what_is_there_and_what_is_missing() {
     let lists = Lists::start(vec![

@@ -1,5 +1,5 @@
 //! One session that moves through all vendors and back: pictures, thinking, concurrent calls. Each vendor gets its
-//! own turns unmodified, and those of the others in its own format.
+//! own turns unmodified, and the turns of the others in its own format.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::{VENDORS, provider, settings, tasks};
 use crate::common::wait::eventually_some;
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\nof a tool";
-/// How a picture of it begins in base64.
+/// The start of the tool's picture in base64.
 const SEEN: &str = "iVBORw0KGgpvZiBhIHRvb2w";
 const ASKED: &[u8] = b"\x89PNG\r\n\x1a\nof a person";
 
@@ -60,17 +60,16 @@ fn toolbox() -> Toolbox {
     toolbox
 }
 
-/// What the model of a visited vendor does: thinks, makes two calls at once, and answers.
+/// The turns of a visited vendor: a thought and two concurrent calls, then an answer.
 fn visit(number: usize) -> [Answer; 2] {
-    // No vendor gives an id twice in a conversation, and some refuse one that is there twice.
+    // No vendor gives an id twice in a conversation, and some refuse a repeated id.
     let id = |call: usize| -> &'static str { format!("call_{number}_{call}").leak() };
     let calls = vec![(id(1), "camera", json!({})), (id(2), "shout", json!({ "text": "hey" }))];
     let first = Said { thought: "let me see", text: "I look.", calls };
     [Answer::Turn(first), Answer::Turn(Said { thought: "hm", text: "A picture.", ..Said::default() })]
 }
 
-/// The session as it is on file, to go on with. A process that another test begins holds what this one has open, until
-/// it runs its program.
+/// The session, resumed from its file. A child of another test holds the open file until the child runs its program.
 async fn resumed(sessions: &Sessions, history: History) -> History {
     let saved = sessions.find(history.log().unwrap().id()).unwrap();
     drop(history);
@@ -82,7 +81,7 @@ async fn resumed(sessions: &Sessions, history: History) -> History {
     eventually_some("the session is free", resume).await
 }
 
-/// Goes through the vendors from the one at `first` on and back to it.
+/// Goes through the vendors from `first` on, and back to it.
 async fn journey(first: usize, stream: bool) {
     let place = tempfile::tempdir().unwrap();
     let sessions = Sessions::new(place.path());
@@ -130,7 +129,7 @@ async fn journey(first: usize, stream: bool) {
     assert_eq!(turns, way.len() * 2);
 }
 
-/// What the vendor of `body` is shown of the files of so many visits.
+/// The vendor of `body` gets the files of `visits` visits.
 fn assert_shown(vendor: &dyn Vendor, body: &str, visits: usize) {
     let seen = |what: &str| body.matches(what).count();
     let name = vendor.name();
@@ -146,14 +145,14 @@ fn assert_shown(vendor: &dyn Vendor, body: &str, visits: usize) {
         seen("[not shown: sound.opus: audio/opus, 9 bytes: the model's API does not accept `audio/opus`]"),
         visits
     );
-    // A document goes to those who read them; to a compatible server none does.
+    // Documents go to the vendors that read them; a compatible server does not.
     let is_compatible = name == "openai" && vendor.format().is_none();
     let reads = !is_compatible && name != "ollama";
     assert_eq!(seen("JVBERi0xLjcgb2YgYSB0b29s"), if reads { visits } else { 0 }, "{name}: documents");
     assert_eq!(seen("[not shown: paper.pdf"), if reads { 0 } else { visits }, "{name}: no documents");
 }
 
-/// G09: Must hold for every vendor that begins: 0 requests that any of the six formats refuses.
+/// G09: a session moves across all six formats and back without a refused request, from any vendor.
 #[tokio::test]
 async fn a_session_moves_across_all_formats_and_back() {
     for first in 0..VENDORS.len() {

@@ -29,7 +29,7 @@ impl Vendor for Ollama {
         "/api/tags"
     }
 
-    /// PL17: `stream` in words, arguments as objects, `tool_name`.
+    /// PL17: `stream` is explicit, arguments are objects, and answers have `tool_name`.
     fn check(&self, request: &Request<'_>) -> Result<bool, String> {
         ensure(request.target == "POST /api/chat", request.target)?;
         let body = object(request.body, "the body")?;
@@ -56,7 +56,7 @@ impl Vendor for Ollama {
         if !said.thought.is_empty() {
             message.insert("thinking".into(), said.thought.into());
         }
-        // No ids.
+        // Calls have no ids.
         let calls: Vec<_> = said
             .calls
             .iter()
@@ -110,7 +110,7 @@ fn check_tool(tool: &Value) -> Check {
     let parameters = &function["parameters"];
     ensure(parameters["type"] == "object", "`parameters` is not the schema of an object")?;
     let properties = parameters["properties"].as_object().ok_or("`properties` is missing")?;
-    // Older servers know no list of types.
+    // Older servers do not know a list of types.
     let has_list = properties.values().any(|property| property["type"].is_array());
     ensure(!has_list, "a property with a list of types")
 }

@@ -70,7 +70,7 @@ impl Vendor for OpenRouter {
         "/api/v1/key"
     }
 
-    /// PL12: the URL is /api/v1/chat/completions.
+    /// PL12: the path is `/api/v1/chat/completions`, and a request asks for the price.
     fn check(&self, request: &Request<'_>) -> Result<bool, String> {
         ensure(request.target == "POST /api/v1/chat/completions", request.target)?;
         check_echo(request)?;
@@ -125,7 +125,7 @@ fn check_echo(request: &Request<'_>) -> super::format::Check {
     )
 }
 
-/// The message as it has to come back.
+/// The message that must come back.
 fn message(said: &Said, thoughts: &str) -> Map<String, Value> {
     let content = if said.text.is_empty() { Value::Null } else { said.text.into() };
     let mut message = Map::from_iter([("role".into(), "assistant".into()), ("content".into(), content)]);
@@ -150,7 +150,7 @@ fn written(message: Map<String, Value>, stream: bool, usage: &Value, ends: bool)
     let echoed = Value::Object(message.clone());
     if stream {
         let mut frames = chunks(&message, finish, usage);
-        // Some of those who speak the format leave the last line out.
+        // Some compatible servers omit the last line.
         frames.extend(Some("data: [DONE]\n\n".to_owned()).filter(|_| ends));
         return Written { media_type: "text/event-stream", frames, message: echoed };
     }
@@ -162,7 +162,7 @@ fn written(message: Map<String, Value>, stream: bool, usage: &Value, ends: bool)
     Written { media_type: "application/json", frames: vec![body.to_string()], message: echoed }
 }
 
-/// The message in the pieces that vendors send: a role, words, calls in parts, a reason, the usage.
+/// The message in the pieces of the vendor: a role, words, calls in parts, a reason, the usage.
 fn chunks(message: &Map<String, Value>, finish: &str, usage: &Value) -> Vec<String> {
     let chunk = |delta: Value, finish: Value| {
         let choice = json!({ "index": 0, "delta": delta, "finish_reason": finish, "logprobs": null });
@@ -204,7 +204,7 @@ fn details_in_parts(detail: &Value) -> Vec<Value> {
     parts.map(|part| json!({ "reasoning_details": [part] })).collect()
 }
 
-/// A text in pieces that are no words: every cut is possible.
+/// A text in pieces that are not words, so that every cut is possible.
 pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split_inclusive([' ', '"', 'e'])
 }

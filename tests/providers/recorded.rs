@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 /// The variable with the folder.
 const FOLDER: &str = "HAFT_TEST_REQUESTS";
-/// Headers that say something of the format.
+/// Headers that belong to the format.
 const HEADERS: &[&str] = &["accept", "anthropic-version", "content-type", "user-agent", "x-title"];
 
-/// Writes a request for a turn down. `vendor` is one that `.ci/steps/vendor-types` knows; `target` the method and the path.
+/// Records a request for a turn. `vendor` is a name in `.ci/steps/vendor-types`; `target` is the method and the path.
 pub(crate) fn record(vendor: &str, target: &str, headers: &BTreeMap<String, String>, body: &Value) {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let Some(folder) = std::env::var_os(FOLDER) else { return };

@@ -126,7 +126,7 @@ fn check_tools(tools: &[Value]) -> Check {
     Ok(())
 }
 
-/// Calls and answers find each other by their ids; what was thought comes before what came of it.
+/// Calls and answers match by their ids; reasoning comes before the item that follows from it.
 fn check_items(items: &[Value]) -> Check {
     let mut open = BTreeSet::new();
     let mut thought = false;
@@ -180,7 +180,7 @@ fn check_keys(item: &Map<String, Value>, kind: Option<&str>) -> Check {
     known(item, &[*required, *others, &["type"]].concat(), kind)
 }
 
-/// A part of what a person says or a tool answers.
+/// A part of a user's message or of a tool's answer.
 fn check_part(part: &Value) -> Check {
     let part = object(part, "a part")?;
     let keys: &[&str] = match text(part, "type")? {
@@ -193,7 +193,7 @@ fn check_part(part: &Value) -> Check {
     keys.iter().try_for_each(|key| text(part, key).map(drop))
 }
 
-/// The model's items are there again, in order and unmodified.
+/// The model's items come back, in order and unmodified.
 fn check_echo(items: &[Value], request: &Request<'_>) -> Check {
     let given: Vec<Value> =
         request.answers.iter().flat_map(|answer| answer["output"].as_array().unwrap().clone()).collect();
@@ -201,7 +201,7 @@ fn check_echo(items: &[Value], request: &Request<'_>) -> Check {
     echoed(&items.iter().filter(is_own).collect::<Vec<_>>(), &given, request.moved)
 }
 
-/// The items as they have to come back.
+/// The items that must come back.
 fn items(said: &Said) -> Vec<Value> {
     let mut items = Vec::new();
     if !said.thought.is_empty() {
@@ -231,7 +231,7 @@ fn response(status: &str, items: &[Value]) -> Value {
             "output_tokens_details": { "reasoning_tokens": 2 }, "total_tokens": 15 } })
 }
 
-/// The events of a stream: each item begins empty, grows, and comes whole at its end.
+/// The events of a stream: each item starts empty, grows, and comes whole at its end.
 fn frames(items: &[Value]) -> Vec<String> {
     let mut frames = vec![
         frame(&json!({ "type": "response.created", "response": response("in_progress", &[]) })),
@@ -260,7 +260,7 @@ fn frames(items: &[Value]) -> Vec<String> {
     frames
 }
 
-/// The item before anything of it was written.
+/// The item at its start, without content.
 fn begun(item: &Value) -> Value {
     let mut begun = item.clone();
     for (key, empty) in [("summary", json!([])), ("content", json!([])), ("arguments", json!(""))] {

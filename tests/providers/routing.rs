@@ -13,7 +13,7 @@ fn says(text: &'static str) -> Answer {
     Answer::Turn(Said { text, ..Said::default() })
 }
 
-/// MR04: the question goes to the fast model, without tools; its answer decides.
+/// MR04: haft asks the fast model for the choice, without tools; the answer decides.
 #[tokio::test]
 async fn the_fast_model_is_asked_without_tools() {
     for vendor in VENDORS {
@@ -28,7 +28,7 @@ async fn the_fast_model_is_asked_without_tools() {
     }
 }
 
-/// MR02, MR04: nobody is asked where there is nothing to choose; what fails costs the better model.
+/// MR02, MR04: haft asks no model if the choice is fixed; a failed choice takes the better model.
 #[tokio::test]
 async fn nothing_is_asked_where_there_is_one_model() {
     let vendor = VENDORS[0];
@@ -48,7 +48,7 @@ async fn nothing_is_asked_where_there_is_one_model() {
     server.assert_done();
 }
 
-/// haft with a program that asks `server`.
+/// A home with a program that uses `server`.
 pub(super) fn home(server: &Server, keys: &str) -> Home {
     let home = Home::new();
     let (name, url) = (server.vendor().name(), server.base_url());
@@ -60,7 +60,7 @@ pub(super) fn home(server: &Server, keys: &str) -> Home {
     home
 }
 
-/// What `haft run` with `arguments` answers.
+/// The output of `haft run` with `arguments`.
 async fn run(home: &Home, arguments: &[&str]) -> std::process::Output {
     let mut command = home.command(&[&["run"], arguments].concat());
     command.env("TEST_KEY", KEY).env("HAFT_JOURNAL", "off");
@@ -73,7 +73,7 @@ fn model(server: &Server, request: usize) -> String {
     body["model"].as_str().map(str::to_owned).or(in_path).unwrap()
 }
 
-/// MR03: `--model` reaches the wire, with each of the five.
+/// MR03: `--model` reaches the request of each vendor.
 #[tokio::test]
 async fn a_model_that_is_named_reaches_the_wire() {
     for vendor in VENDORS {
@@ -87,7 +87,7 @@ async fn a_model_that_is_named_reaches_the_wire() {
     }
 }
 
-/// MR03, MR04: `--model fast`, `--model auto` and `[agent] route`.
+/// MR03, MR04: `--model fast`, `--model complex`, `--model auto` and `[agent] route` choose the program's models.
 #[tokio::test]
 async fn the_program_s_own_models_are_chosen_by_a_word() {
     let keys = "model_fast = \"f\"\n[provider.prices.f]\ninput = 1\noutput = 1\n[agent]\nroute = \"auto\"\ntools = []\n";
@@ -106,7 +106,7 @@ async fn the_program_s_own_models_are_chosen_by_a_word() {
     server.assert_done();
 }
 
-/// C08: `--tools` stands in the place of `[agent] tools`, as every other flag does.
+/// C08: `--tools` replaces `[agent] tools`.
 #[tokio::test]
 async fn tools_of_the_command_line_replace_those_of_the_program() {
     let vendor = VENDORS[0];
@@ -122,7 +122,7 @@ async fn tools_of_the_command_line_replace_those_of_the_program() {
     server.assert_done();
 }
 
-/// MR01: a missing section, an unknown name, and one vendor's key never sent to another.
+/// MR01: errors name a missing section and an unknown provider, and one vendor's key is never sent to another.
 #[tokio::test]
 async fn what_is_missing_is_named() {
     let home = Home::new();
@@ -146,7 +146,7 @@ async fn what_is_missing_is_named() {
     assert!(stderr.contains("anthropic at `https://api.anthropic.com/v1`: no API key is set"), "{stderr}");
 }
 
-/// PL01: what a run cost is told where prices are configured.
+/// PL01: a run reports its cost if prices are configured.
 #[tokio::test]
 async fn a_run_tells_what_it_cost() {
     let server = Server::start(VENDORS[1], [says("hello")]).await;

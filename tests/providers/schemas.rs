@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::server::{Answer, Said, Server};
 use super::{VENDORS, provider, settings};
 
-/// Notes the arguments that it is called with.
+/// A tool that records its arguments.
 struct Odd(ToolDef, Arc<Mutex<Vec<Value>>>);
 
 #[async_trait]
@@ -29,7 +29,7 @@ impl Tool for Odd {
     }
 }
 
-/// What was seen of servers in use, each in a tool of its own.
+/// Schemas of published servers, each in its own tool.
 fn schemas() -> Vec<Value> {
     let filter = json!({ "type": "object", "required": ["$filter"], "properties": {
         "$filter": { "type": "string" }, "order by": { "type": "array", "items": { "type": "string" } } } });
@@ -46,7 +46,7 @@ fn schemas() -> Vec<Value> {
     ]
 }
 
-/// G03: one odd schema among others fails no request, and what the model sends is mapped back.
+/// G03: odd schemas fail no request, and haft maps the model's argument names back.
 #[tokio::test]
 async fn an_odd_schema_fails_no_request_of_any_vendor() {
     for vendor in VENDORS {

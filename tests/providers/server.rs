@@ -15,7 +15,7 @@ use super::recorded::record;
 use super::rules;
 use crate::agent::fake::read_request;
 
-/// A turn of the fake's model.
+/// A turn of the fake model.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Said {
     pub(super) thought: &'static str,
@@ -24,18 +24,18 @@ pub(super) struct Said {
     pub(super) calls: Vec<(&'static str, &'static str, Value)>,
 }
 
-/// A turn as it goes over the wire.
+/// A turn in the vendor's format.
 pub(super) struct Written {
     pub(super) media_type: &'static str,
     /// The frames of a stream, or one whole body.
     pub(super) frames: Vec<String>,
-    /// The message that has to come back in every later request.
+    /// The message that must come back in every later request.
     pub(super) message: Value,
 }
 
-/// A request as the vendor sees it.
+/// A request to the vendor.
 pub(super) struct Request<'a> {
-    /// Method and path with query.
+    /// Method, path and query.
     pub(super) target: &'a str,
     pub(super) headers: &'a BTreeMap<String, String>,
     pub(super) body: &'a Value,
@@ -48,53 +48,53 @@ pub(super) struct Request<'a> {
 /// A vendor's published format.
 pub(super) trait Vendor: Sync {
     fn name(&self) -> &'static str;
-    /// Which of OpenAI's formats it is, where it is not the usual one.
+    /// OpenAI's format, if it is not the usual one.
     fn format(&self) -> Option<ApiFormat> {
         None
     }
-    /// What base URLs end with.
+    /// The end of base URLs.
     fn base_path(&self) -> &'static str;
-    /// Where the models are.
+    /// The path of the list of models.
     fn models(&self) -> &'static str;
-    /// Whether the answer is to be streamed; or why the vendor answers 400.
+    /// Whether the answer is streamed, or the reason for status 400.
     fn check(&self, request: &Request<'_>) -> Result<bool, String>;
     fn write(&self, said: &Said, stream: bool) -> Written;
     /// The body of an error.
     fn error(&self, status: u16, message: &str) -> Value;
-    /// A body of a success that reports an error, and one that says nothing at all.
+    /// A body of a success that reports an error or has no content.
     fn empty(&self) -> Value;
-    /// The frame of a stream that reports an error.
+    /// The frame of a stream with an error.
     fn error_frame(&self, message: &str) -> String;
-    /// The name of the header with the key, and the key as it is there.
+    /// The name and the value of the header with the key.
     fn key_header(&self, key: &str) -> (&'static str, String);
 }
 
-/// How one request is answered.
+/// The answer to one request.
 pub(super) enum Answer {
     Turn(Said),
-    /// With this status, these headers and the vendor's error.
+    /// This status, these headers and the vendor's error.
     Status(u16, Vec<(&'static str, &'static str)>, &'static str),
-    /// With a success of this media type, and this body.
+    /// A success with this media type and this body.
     Body(&'static str, Vec<u8>),
-    /// With so many frames of the turn; then the connection is closed, with or without the end of the body.
+    /// This number of frames of the turn; then the connection closes, with or without the end of the body.
     Cut(Said, usize, bool),
-    /// With so many frames of the turn, and silence.
+    /// This number of frames of the turn, then silence.
     Stall(Said, usize),
-    /// With a frame of the turn and an error after it.
+    /// One frame of the turn, then an error.
     ErrorAfter(Said, &'static str),
-    /// Not at all.
+    /// No answer.
     Silence,
 }
 
-/// What a fake has seen of the conversation before a request.
+/// The part of the conversation that a fake knows before a request.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Conversation {
-    /// All of it.
+    /// The whole conversation.
     #[default]
     Whole,
-    /// Nothing: every request begins one.
+    /// Nothing: every request starts a conversation.
     Apart,
-    /// Its own turns: other vendors have others.
+    /// Its own turns: other vendors have the rest.
     Moved,
 }
 
@@ -108,7 +108,7 @@ struct State {
     conversation: Conversation,
 }
 
-/// The endpoint; gone when dropped.
+/// The endpoint; it ends when dropped.
 pub(super) struct Server {
     vendor: &'static dyn Vendor,
     address: SocketAddr,
@@ -117,17 +117,17 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// An endpoint that has one conversation.
+    /// An endpoint with one conversation.
     pub(super) async fn start(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
         Self::new(vendor, script, Conversation::Whole).await
     }
 
-    /// An endpoint to which every request begins a conversation.
+    /// An endpoint for which every request starts a conversation.
     pub(super) async fn apart(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
         Self::new(vendor, script, Conversation::Apart).await
     }
 
-    /// An endpoint that has a part of a conversation.
+    /// An endpoint with a part of a conversation.
     pub(super) async fn moved(vendor: &'static dyn Vendor, script: impl IntoIterator<Item = Answer>) -> Self {
         Self::new(vendor, script, Conversation::Moved).await
     }
@@ -168,7 +168,7 @@ impl Server {
         self.state.targets.lock().unwrap().clone()
     }
 
-    /// Every request was in order and every answer was asked for.
+    /// Every request was correct, and every answer of the script was requested.
     pub(super) fn assert_done(&self) {
         assert_eq!(*self.state.violations.lock().unwrap(), Vec::<String>::new(), "{}", self.vendor.name());
         assert_eq!(self.state.script.lock().unwrap().len(), 0, "answers that nobody asked for");
@@ -202,7 +202,7 @@ async fn serve(vendor: &'static dyn Vendor, mut stream: Stream, state: Arc<State
     }
 }
 
-/// Answers a request for a turn; `None` when the connection is not to be used again.
+/// Answers a request for a turn; `None` if the connection cannot be used again.
 async fn turn(
     vendor: &'static dyn Vendor,
     stream: &mut Stream,

@@ -1,4 +1,4 @@
-//! A task with two concurrent calls, against each vendor, streamed and not: called, answered, ended.
+//! A task with two concurrent calls, with each vendor, streamed and whole.
 
 use std::sync::{Arc, Mutex};
 
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::server::{Answer, Said, Server, Vendor};
 use super::{VENDORS, provider, settings};
 
-/// A tool with a schema as the sdk writes it: an optional argument may be null.
+/// A tool whose schema has the sdk's form: an optional argument may be null.
 struct Shout(ToolDef);
 
 #[async_trait]
@@ -52,7 +52,7 @@ pub(super) fn toolbox() -> Toolbox {
     toolbox
 }
 
-/// What a person heard, turn by turn.
+/// The events of a task, turn by turn.
 #[derive(Default)]
 struct Received {
     said: String,
@@ -92,7 +92,7 @@ fn script() -> [Answer; 3] {
     [Answer::Turn(first), Answer::Turn(second), Answer::Turn(last)]
 }
 
-/// Runs the task; gives the requests.
+/// Runs the task; the requests.
 async fn task(vendor: &'static dyn Vendor, stream: bool) -> Vec<Value> {
     let server = Server::start(vendor, script()).await;
     let prices = Prices { input: 1e6, output: 2e6, cached: Some(0.5e6), stored: None };
@@ -114,7 +114,7 @@ async fn task(vendor: &'static dyn Vendor, stream: bool) -> Vec<Value> {
     assert_eq!(received.thought, if stream { "let me seedone" } else { "" }, "{name}");
     assert!(if stream { received.pieces > 4 } else { received.pieces == 2 }, "{name}: {}", received.pieces);
     let cached = if name == "ollama" { 0 } else { 12 };
-    // OpenRouter tells what it cost; for the others it is reckoned.
+    // OpenRouter reports the cost; haft calculates the cost of the others.
     let cost = match name {
         "openrouter" => 0.75,
         "ollama" => 60.0,
@@ -125,7 +125,7 @@ async fn task(vendor: &'static dyn Vendor, stream: bool) -> Vec<Value> {
     server.bodies()
 }
 
-/// PL01, PL02, PL03, PL08: for each of the five, in whole answers.
+/// PL01, PL02, PL03, PL08: a task with two concurrent calls succeeds with each vendor, in whole answers.
 #[tokio::test]
 async fn a_task_with_two_tools_at_once_is_done_with_each_vendor() {
     for vendor in VENDORS {
@@ -134,7 +134,7 @@ async fn a_task_with_two_tools_at_once_is_done_with_each_vendor() {
     }
 }
 
-/// PL01, PL02, PL03: the same, streamed.
+/// PL01, PL02, PL03: a task with two concurrent calls succeeds with each vendor, streamed.
 #[tokio::test]
 async fn a_streamed_task_with_two_tools_at_once_is_done_with_each_vendor() {
     for vendor in VENDORS {
@@ -142,7 +142,7 @@ async fn a_streamed_task_with_two_tools_at_once_is_done_with_each_vendor() {
     }
 }
 
-/// PL13: what comes first stays the same from request to request: prompt caches live by that.
+/// PL13: the start of each request equals the start of the last one, because prompt caches depend on it.
 #[tokio::test]
 async fn the_beginning_of_every_request_stays_the_same() {
     for vendor in VENDORS {
@@ -158,7 +158,7 @@ async fn the_beginning_of_every_request_stays_the_same() {
                     .unwrap()
             };
             let (first, this) = (turns(&requests[0]), turns(request));
-            // Only Anthropic's marks move on.
+            // Only Anthropic's cache marks move.
             let unmarked = |message: &Value| {
                 let mut message = message.clone();
                 for block in
@@ -175,7 +175,7 @@ async fn the_beginning_of_every_request_stays_the_same() {
     }
 }
 
-/// PL04: for each of the five.
+/// PL04: without tools and system prompt, a request has no such keys.
 #[tokio::test]
 async fn no_tools_and_no_system_prompt_are_not_mentioned() {
     for vendor in VENDORS {
@@ -192,7 +192,7 @@ async fn no_tools_and_no_system_prompt_are_not_mentioned() {
     }
 }
 
-/// PL14: an interrupted turn is sent back as it is, and the model goes on with it.
+/// PL14: haft sends a paused turn back as it is, so that the model continues it.
 #[tokio::test]
 async fn a_paused_turn_is_gone_on_with() {
     let content = json!([{ "type": "redacted_thinking", "data": "x" }]);
@@ -204,7 +204,7 @@ async fn a_paused_turn_is_gone_on_with() {
     let server = Server::start(&super::anthropic::Anthropic, [body]).await;
     let agent = Agent::new(provider(settings(&server, true)), Toolbox::default(), AgentSettings::default());
     let mut history = History::default();
-    // The fake does not know of pauses and refuses the second request, which came all the same.
+    // The fake knows no pauses and refuses the second request, which proves that haft sent it.
     let outcome = agent.run(&mut history, "hello", &Session::default()).await.unwrap();
     let error = outcome.failure.unwrap().to_string();
     assert!(error.contains("the last message is not the user's"), "{error}");

@@ -7,7 +7,7 @@ use super::server::{Answer, Said, Server};
 use super::{KEY, VENDORS};
 use crate::cli::Home;
 
-/// The name of a model that takes a form, and where in its request that is.
+/// A model with structured output, and the place of the schema in its request.
 const PLACES: [(&str, &str); 6] = [
     ("m", "/response_format/json_schema/schema"),
     ("claude-opus-5", "/output_config/format/schema"),
@@ -38,7 +38,7 @@ async fn run(home: &Home, arguments: &[&str]) -> (i32, String, String) {
 
 const NO_TOOLS: &str = "[agent]\ntools = []\n";
 
-/// The name of the property is one that vendors refuse, and comes back as it is in the schema.
+/// Vendors refuse the name of the property; it comes back as in the schema.
 #[tokio::test]
 async fn a_run_answers_json_alone_with_every_vendor() {
     for (vendor, (model, place)) in VENDORS.into_iter().zip(PLACES) {
@@ -77,7 +77,7 @@ async fn an_answer_that_cannot_be_had_is_a_failure_with_the_way_on() {
     server.assert_done();
 }
 
-/// Before anything is asked.
+/// haft refuses an unusable schema before any request.
 #[tokio::test]
 async fn a_schema_that_cannot_be_used_is_an_error() {
     let server = Server::start(VENDORS[0], []).await;
@@ -100,7 +100,7 @@ async fn a_schema_that_cannot_be_used_is_an_error() {
     server.assert_done();
 }
 
-/// In program.toml, as a file beside it or as a table; `haft check` reads it too.
+/// `[agent] output` is a file or a table in program.toml; `haft check` reads it too.
 #[tokio::test]
 async fn a_program_says_what_its_answers_are() {
     let server = Server::apart(VENDORS[0], [says("[1]"), says("2")]).await;
@@ -146,7 +146,7 @@ async fn a_budget_ends_a_run_and_says_how_to_go_on() {
     server.assert_done();
 }
 
-/// No limit in dollars is silently none.
+/// A limit in dollars without prices is an error.
 #[tokio::test]
 async fn a_limit_without_prices_is_an_error_that_says_what_to_write() {
     let server = Server::start(VENDORS[0], []).await;

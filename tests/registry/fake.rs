@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::common::HANG;
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -32,13 +32,13 @@ impl Request {
     }
 }
 
-/// What is answered.
+/// An answer.
 pub(crate) enum Reply {
     /// Status, headers and a body.
     Full(u16, Vec<(&'static str, String)>, Vec<u8>),
-    /// A head, and then bytes without end.
+    /// A head, then bytes without end.
     Endless(String),
-    /// A head, some bytes, and the connection is closed.
+    /// A head and some bytes; then the connection closes.
     Broken(String, Vec<u8>),
 }
 
@@ -50,10 +50,10 @@ pub(crate) fn redirect(to: &str) -> Reply {
     Reply::Full(307, vec![("location", to.to_owned())], Vec::new())
 }
 
-/// What a test has in place of the truth; nothing where the registry is to answer.
+/// A fault of a registry; `None` for the correct answer.
 type Lie = dyn Fn(&Request, &Kept) -> Option<Reply> + Send + Sync;
 
-/// What the registry keeps.
+/// The content of the registry.
 #[derive(Default)]
 pub(crate) struct Kept {
     pub(crate) blobs: BTreeMap<String, Vec<u8>>,
@@ -69,12 +69,12 @@ pub(crate) struct Fake {
 }
 
 impl Fake {
-    /// One that tells the truth.
+    /// A registry without faults.
     pub(crate) fn honest() -> Self {
         Self::lying(|_, _| None)
     }
 
-    /// One that says what `lie` says, where it says anything.
+    /// A registry with the fault `lie`.
     pub(crate) fn lying(lie: impl Fn(&Request, &Kept) -> Option<Reply> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
@@ -100,14 +100,14 @@ impl Fake {
         self.seen.lock().unwrap().clone()
     }
 
-    /// Keeps a blob.
+    /// Stores a blob.
     pub(crate) fn blob(&self, bytes: &[u8]) -> String {
         let digest = Digest::hash(bytes).to_string();
         self.kept.lock().unwrap().blobs.insert(digest.clone(), bytes.to_vec());
         digest
     }
 
-    /// Keeps a manifest under a tag of `a/b` and under its digest.
+    /// Stores a manifest under a tag of `a/b` and under its digest.
     pub(crate) fn manifest(&self, tag: &str, manifest: &serde_json::Value) -> Digest {
         let bytes = manifest.to_string().into_bytes();
         let media_type =
@@ -120,7 +120,7 @@ impl Fake {
         digest
     }
 
-    /// Keeps one layer of `bytes` as `a/b:TAG`, as other clients push it.
+    /// Stores one layer of `bytes` as `a/b:TAG`, as other clients push it.
     pub(crate) fn thing(&self, tag: &str, media_type: &str, bytes: &[u8]) -> Digest {
         let layer = json!({ "mediaType": media_type, "digest": self.blob(bytes), "size": bytes.len() });
         let config = json!({ "mediaType": "application/vnd.oci.empty.v1+json", "digest": self.blob(b"{}"), "size": 2 });
@@ -135,7 +135,7 @@ fn serve(stream: &TcpStream, kept: &Mutex<Kept>, seen: &Mutex<Vec<Request>>, lie
     seen.lock().unwrap().push(request.clone());
     let said = lie(&request, &kept.lock().unwrap());
     let reply = said.unwrap_or_else(|| answer(&request, &mut kept.lock().unwrap()));
-    // Whoever asked may have heard enough.
+    // The client may have closed the connection.
     let _ = write(stream, &request, reply);
 }
 
@@ -185,7 +185,7 @@ fn write(mut stream: &TcpStream, request: &Request, reply: Reply) -> std::io::Re
     stream.flush()
 }
 
-/// The truth.
+/// The correct answer.
 fn answer(request: &Request, kept: &mut Kept) -> Reply {
     let (path, query) = request.path.split_once('?').unwrap_or((&request.path, ""));
     let Some(rest) = path.strip_prefix("/v2/") else { return reply(404, "") };
@@ -226,7 +226,7 @@ fn answer(request: &Request, kept: &mut Kept) -> Reply {
     }
 }
 
-/// A manifest is taken only once everything that it names is there.
+/// Accepts a manifest only if everything that it names exists.
 fn take_manifest(request: &Request, kept: &mut Kept, repository: &str, target: &str) -> Reply {
     let manifest: serde_json::Value = serde_json::from_slice(&request.body).unwrap();
     let layers = manifest["layers"].as_array().unwrap().iter();

@@ -1,4 +1,5 @@
-//! Registries that lie, loop, flood and redirect elsewhere. Each causes one message, and leaves no content.
+//! Registries with wrong content, loops, endless answers and foreign redirects. Each causes one error, and leaves no
+//! content.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,7 +13,7 @@ use super::fake::{Fake, Kept, Reply, Request, redirect, reply};
 use super::{EMPTY, Place, access};
 use crate::common::wait::within;
 
-/// What pulling `a/b:1` from a registry that lies comes to. Nothing may be left of it.
+/// The error of a pull of `a/b:1` from a registry with this fault. The pull must leave no content.
 async fn refusal(lie: impl Fn(&Request, &Kept) -> Option<Reply> + Send + Sync + 'static) -> String {
     let fake = Fake::lying(lie);
     fake.thing("1", COMPONENT, EMPTY);
@@ -38,7 +39,7 @@ async fn an_honest_registry_is_believed_once_everything_was_counted() {
     again.pull(&fake.reference(&format!("a/b@{digest}")), &access(), &Trust::Nobody).await.unwrap();
 }
 
-/// PR08: other bytes than the manifest names.
+/// PR08: a layer with another digest than in the manifest is refused.
 #[tokio::test]
 async fn a_wrong_layer_is_refused() {
     let other = b"\0asm\x0d\0\x01\x01";
@@ -49,14 +50,15 @@ async fn a_wrong_layer_is_refused() {
     );
 }
 
-/// PR08.
+/// PR08: a layer with another size than in the manifest is refused, also without a length and after a broken
+/// connection.
 #[tokio::test]
 async fn a_layer_of_another_size_is_refused() {
     for (body, found) in [(&b"\0asm\x0d\0\x01"[..], "7"), (b"\0asm\x0d\0\x01\0\0", "9")] {
         let error = refusal(move |asked, _| asked.is("GET", "/blobs/").then(|| reply(200, body))).await;
         assert!(error.contains(&format!("the layer has {found} bytes, but the manifest has 8")), "{error}");
     }
-    // Without a length there is nothing to compare before it came.
+    // Without a length haft compares the size during the download.
     let error = refusal(|asked, _| asked.is("GET", "/blobs/").then(|| Reply::Endless(String::new()))).await;
     assert!(error.contains("the layer has more bytes, but the manifest has 8"), "{error}");
     let short = |asked: &Request, _: &Kept| {
@@ -66,7 +68,7 @@ async fn a_layer_of_another_size_is_refused() {
     assert!(error.contains("the layer has 4 bytes, but the manifest has 8"), "{error}");
 }
 
-/// PR08: a size that nobody would take is refused before anything is fetched.
+/// PR08: a layer with a size above the limit is refused before its download.
 #[tokio::test]
 async fn a_layer_that_announces_too_much_is_not_fetched() {
     let fake = Fake::honest();
@@ -78,7 +80,7 @@ async fn a_layer_that_announces_too_much_is_not_fetched() {
     assert!(!fake.seen().iter().any(|asked| asked.is("GET", "/blobs/")));
 }
 
-/// PR08.
+/// PR08: a manifest that is too large, is not JSON, or has another digest than its header is refused.
 #[tokio::test]
 async fn a_manifest_is_bounded_and_counted() {
     let refused = refusal(|asked, _| asked.is("GET", "/manifests/1").then(|| Reply::Endless(String::new())));
@@ -96,7 +98,7 @@ async fn a_manifest_is_bounded_and_counted() {
     assert!(refusal(lie).await.contains("the manifest has the digest"));
 }
 
-/// PR08: a digest that is asked for is a digest that comes.
+/// PR08: a manifest with another digest than the requested one is refused.
 #[tokio::test]
 async fn another_manifest_than_the_pinned_is_refused() {
     let fake = Fake::lying(|asked, kept| {
@@ -147,7 +149,7 @@ async fn an_index_leads_to_its_manifest_for_webassembly() {
     assert!(refused(&fake, "a/b:deep").await.contains("is an index of indexes"));
 }
 
-/// Redirects are followed a few times, and to nowhere that only this machine can reach.
+/// haft follows a limited number of redirects, and none to a forbidden URL.
 #[tokio::test]
 async fn redirects_are_judged_and_bounded() {
     let loops = |asked: &Request, _: &Kept| asked.is("GET", "/blobs/").then(|| redirect(&asked.path));
@@ -169,7 +171,7 @@ async fn redirects_are_judged_and_bounded() {
     assert_eq!(storage.seen().len(), 1);
 }
 
-/// PL06: what may pass is tried again, a few times; what will not is not.
+/// PL06: haft repeats a request after a temporary failure, a limited number of times, and after no other failure.
 #[tokio::test]
 async fn attempts_are_counted() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -195,7 +197,7 @@ async fn attempts_are_counted() {
     assert!(refused(&fake, "a/b:1").await.ends_with("the registry answered 418"));
 }
 
-/// A connection that breaks in the middle is begun again, and the file holds one layer.
+/// haft restarts a download whose connection breaks off, and the file has one layer.
 #[tokio::test]
 async fn a_layer_that_breaks_off_is_fetched_again() {
     let count = Arc::new(AtomicUsize::new(0));
@@ -211,7 +213,8 @@ async fn a_layer_that_breaks_off_is_fetched_again() {
     assert_eq!(count.load(Ordering::Relaxed), 3);
 }
 
-/// CL04: a registry that repeats a secret in its errors, and one that loops on asking for it.
+/// CL04: haft hides a secret that a registry repeats in its error, and asks a registry that refuses a login only
+/// twice.
 #[tokio::test]
 async fn a_registry_that_never_accepts_is_asked_twice() {
     let fake = Fake::lying(|asked, _| {

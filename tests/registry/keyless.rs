@@ -16,7 +16,7 @@ const SIGN: &str = "https://sigstore.dev/cosign/sign/v1";
 const REPOSITORY: &str = "https://git.example.com/ada/words";
 const WORKFLOW: &str = "https://git.example.com/ada/words/.github/workflows/release.yml";
 
-/// A registry with one component, and an instance that a person trusts.
+/// A registry with one component, and a Sigstore instance that the user trusts.
 struct Scene {
     fake: Fake,
     digest: Digest,
@@ -33,7 +33,7 @@ impl Scene {
         Self { fake, digest, instance, folder }
     }
 
-    /// A statement about the component, by the workflow at a tag.
+    /// A statement about the component, by the workflow at `reference`.
     fn bundle(&self, reference: &str, predicate: &str) -> Value {
         let holder = self.instance.certify(&format!("{WORKFLOW}@{reference}"), REPOSITORY);
         self.instance.attest(&holder, predicate, &json!({ "sha256": self.digest.hex() }))
@@ -46,7 +46,7 @@ impl Scene {
         pulled.map(|pulled| pulled.verdict).map_err(|error| error.to_string())
     }
 
-    /// Why the attached statement is not believed.
+    /// The reason why haft does not believe the attached statement.
     async fn doubt(&self, bundle: &Value) -> String {
         attach(&self.fake, &self.digest, bundle);
         match self.judged(&Trust::Nobody).await {
@@ -69,7 +69,7 @@ async fn a_keyless_signature_is_verified_and_its_identity_is_pinned() {
         assert_eq!(verdict.describe(), format!("signed by `{WORKFLOW}`, as `{ISSUER}` knows it"));
         let pinned = verdict.signer().unwrap().clone();
         assert_eq!(pinned.to_string(), format!("sigstore:{ISSUER}#{WORKFLOW}"));
-        // Another version comes from another tag.
+        // Another version has another tag.
         attach(&scene.fake, &scene.digest, &scene.bundle("refs/tags/v2", predicate));
         assert_eq!(scene.judged(&Trust::Pinned(pinned)).await, Ok(verdict));
     }
@@ -92,7 +92,7 @@ async fn an_identity_that_is_required_admits_no_other() {
         let error = scene.judged(&by(&format!("{issuer}#{subject}"))).await.unwrap_err();
         assert!(error.contains("it is by `https://git.example.com/ada/words/"), "{error}");
     }
-    // Anybody may run a workflow that others keep.
+    // Another repository may run the workflow.
     let holder =
         scene.instance.certify(&format!("{WORKFLOW}@refs/tags/v1"), "https://git.example.com/eve/evil");
     let digest = json!({ "sha256": scene.digest.hex() });
@@ -112,7 +112,7 @@ async fn every_part_of_a_keyless_signature_is_verified() {
         scene.instance.attest(&holder, SIGN, &json!({ "sha256": digest }))
     };
     scene.doubt(&about(Digest::hash(b"other").hex())).await;
-    // The same claims, by somebody else's authority or log, or by nobody's.
+    // The same claims with another instance's certificates and log, or without a log.
     scene.doubt(&Scene::new().bundle("refs/tags/v1", SIGN)).await;
     let foreign = Scene::new().bundle("refs/tags/v1", SIGN);
     let mut changes = vec![
@@ -147,7 +147,7 @@ async fn a_trust_root_that_cannot_be_used_makes_nothing_right() {
     std::fs::write(scene.folder.path().join(TrustRoot::FILE), "{").unwrap();
     let said = scene.doubt(&bundle).await;
     assert!(said.contains("trusted_root.json` is not a trust root: "), "{said}");
-    // Without one, Sigstore's own counts: it knows nothing of the test's.
+    // Without this file Sigstore's own trust root applies, which does not know the test's instance.
     std::fs::remove_file(scene.folder.path().join(TrustRoot::FILE)).unwrap();
     scene.doubt(&bundle).await;
 }

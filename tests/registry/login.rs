@@ -11,7 +11,7 @@ const PASSWORD: &str = "password-4711";
 /// `u:password-4711`.
 const BASIC: &str = "Basic dTpwYXNzd29yZC00NzEx";
 
-/// An access with a credential for this registry.
+/// An access with credentials for this registry.
 fn known(fake: &Fake, files: &Place) -> Access {
     let text = json!({ "auths": { fake.address.to_string(): { "username": "u", "password": PASSWORD } } });
     let file = files.file("config.json", text.to_string().as_bytes());
@@ -22,10 +22,10 @@ fn unauthorized(challenge: String) -> Reply {
     Reply::Full(401, vec![("www-authenticate", challenge)], Vec::new())
 }
 
-/// What a fake registry says instead of the truth.
+/// A fault of a fake registry.
 type Lie = Box<dyn Fn(&Request, &Kept) -> Option<Reply> + Send + Sync>;
 
-/// Wants a name and a password with every request.
+/// Requires a name and a password with every request.
 fn basic(asked: &Request, _: &Kept) -> Option<Reply> {
     if asked.header("authorization") == Some(BASIC) {
         None
@@ -34,7 +34,7 @@ fn basic(asked: &Request, _: &Kept) -> Option<Reply> {
     }
 }
 
-/// Hands out a token for the password, or for nothing where `open`, and wants that with the rest.
+/// Gives a token for the password, or without one if `open`, and requires the token with other requests.
 fn bearer(open: bool) -> impl Fn(&Request, &Kept) -> Option<Reply> + Send + Sync {
     move |asked, _| {
         if asked.path.starts_with("/token") {
@@ -63,7 +63,7 @@ async fn a_name_and_a_password_are_shown_once_they_are_wanted() {
         let access = known(&fake, &files);
         place.pull(&fake.reference("a/b:1"), &access, &Trust::Nobody).await.unwrap();
         assert!(fake.seen()[0].header("authorization").is_none());
-        // Everything that was learnt on the way is left out of what is told.
+        // The redactor knows every secret of the login.
         for secret in [PASSWORD, &BASIC[6..]] {
             assert_eq!(access.redactor.redact(secret), "***");
         }
@@ -92,7 +92,7 @@ async fn without_credentials_the_way_out_is_named() {
     assert!(error.to_string().contains("does not accept a request without a login"), "{error}");
 }
 
-/// CL04: storage that a registry leads to is not shown what the registry is.
+/// CL04: haft does not send the registry's credentials to storage behind a redirect.
 #[tokio::test]
 async fn credentials_do_not_follow_a_redirect() {
     for lie in [true, false] {
@@ -125,7 +125,7 @@ async fn storage_that_asks_who_one_is_gets_no_answer() {
     assert_eq!(place.left(), 0);
 }
 
-/// CL04: a token is handed out by the registry's own site, or the password stays here.
+/// CL04: haft sends the password only to a token service on the registry's own site.
 #[tokio::test]
 async fn a_realm_on_a_foreign_host_gets_no_password() {
     for realm in ["https://evil.test/token", "http://10.0.0.1/token", "ftp://127.0.0.1/", "x"] {
@@ -138,7 +138,7 @@ async fn a_realm_on_a_foreign_host_gets_no_password() {
     }
 }
 
-/// A token that could end the header, an answer without end, and a place that leads elsewhere.
+/// haft refuses a token that could end the header, an endless answer, an invalid answer and an error.
 #[tokio::test]
 async fn hostile_answers_with_tokens_are_refused() {
     type Answer = fn() -> Reply;

@@ -58,7 +58,7 @@ async fn a_component_is_published_as_others_read_it() {
     );
 }
 
-/// The same again is the same digest, and nothing is sent for it.
+/// A repeated push has the same digest, and sends nothing; a push under another tag sends only the manifest.
 #[tokio::test]
 async fn what_is_there_is_not_sent_again() {
     let fake = Fake::honest();
@@ -97,7 +97,7 @@ async fn a_tag_that_is_something_else_is_replaced_only_on_demand() {
     assert_eq!(resolve(&reference, &access()).await.unwrap(), Some(pushed.digest));
 }
 
-/// CL04: what is published goes to the registry, with the credential or not at all.
+/// CL04: haft uploads to the registry alone, and follows no redirect of an upload.
 #[tokio::test]
 async fn an_upload_goes_nowhere_else() {
     let place = Place::new();
@@ -118,7 +118,7 @@ async fn an_upload_goes_nowhere_else() {
     assert!(error.unwrap_err().to_string().contains("requests that change the registry follow no redirects"));
 }
 
-/// A registry that says yes and keeps something else.
+/// haft compares the registry's copy after a push, and reports a missing or different one.
 #[tokio::test]
 async fn what_the_registry_keeps_is_compared() {
     let place = Place::new();
@@ -132,7 +132,7 @@ async fn what_the_registry_keeps_is_compared() {
     assert!(error.unwrap_err().to_string().contains("the registry's copy has the digest"));
 }
 
-/// Whoever may not push is told so, as whom.
+/// The error of a refused push names the login.
 #[tokio::test]
 async fn a_push_that_is_not_allowed_says_as_whom() {
     let place = Place::new();

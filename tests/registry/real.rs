@@ -1,6 +1,6 @@
 //! The registry tests with a real registry, if there is one: `HAFT_TEST_REGISTRY` is its address, and
-//! `HAFT_TEST_REGISTRY_CLOSED` that of another one, which admits only `ada` with `lovelace`. `.ci/steps/registry`
-//! starts both.
+//! `HAFT_TEST_REGISTRY_CLOSED` is the address of another one, which admits only `ada` with `lovelace`.
+//! `.ci/steps/registry` starts both.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::{EMPTY, Place, access};
 
-/// The registry at the address in `variable`; says loudly where there is none.
+/// The address in `variable`; reports a skipped test without it.
 fn registry(variable: &str) -> Option<String> {
     let address = std::env::var(variable).ok().filter(|address| !address.is_empty());
     if address.is_none() {
@@ -23,7 +23,7 @@ fn registry(variable: &str) -> Option<String> {
     address
 }
 
-/// A repository that nobody has used yet.
+/// A new repository.
 fn reference(address: &str, tag: &str) -> Reference {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     format!("oci://{address}/haft/t{now}:{tag}").parse().unwrap()
@@ -72,7 +72,7 @@ async fn a_tag_is_moved_on_demand_only() {
     );
     let moved = push(&reference, &second, true, &access(), &Progress::default()).await.unwrap();
     assert_eq!(describe(&reference, &access()).await.unwrap().digest, moved.digest);
-    // The first is still there by its digest.
+    // The first manifest is still available by its digest.
     assert!(describe(&reference.with_digest(pushed.digest), &access()).await.is_ok());
 }
 

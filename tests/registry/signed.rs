@@ -13,11 +13,11 @@ use super::fake::Fake;
 use super::{EMPTY, Place, access};
 use crate::common::sigstore::BUNDLE;
 
-/// What stands before the bytes of a public key in its DER.
+/// The start of a public key in DER, before its bytes.
 const P256: &str = "3059301306072a8648ce3d020106082a8648ce3d030107034200";
 const ED25519: &str = "302a300506032b6570032100";
 
-/// A key pair as cosign makes one.
+/// A key pair in cosign's formats.
 pub(crate) enum Pair {
     P256(EcdsaKeyPair),
     Ed25519(Ed25519KeyPair),
@@ -58,7 +58,7 @@ pub(super) fn tag(digest: &Digest, suffix: &str) -> String {
     format!("{}{suffix}", digest.to_string().replace(':', "-"))
 }
 
-/// Signs `subject` as `cosign sign --key` does; `payload` is about `about`.
+/// Signs `subject` as `cosign sign --key` does; the payload names `about`.
 fn sign(fake: &Fake, subject: &Digest, about: &Digest, pairs: &[&Pair]) {
     let payload = json!({ "critical": {
         "identity": { "docker-reference": "a/b" },
@@ -75,7 +75,7 @@ fn sign(fake: &Fake, subject: &Digest, about: &Digest, pairs: &[&Pair]) {
     fake.manifest(&tag(subject, ".sig"), &json!({ "schemaVersion": 2, "config": config, "layers": layers }));
 }
 
-/// Attaches a bundle as newer versions of cosign do where the registry keeps no list of referrers.
+/// Attaches a bundle as newer versions of cosign do if the registry has no list of referrers.
 fn bundle(fake: &Fake, subject: &Digest, material: &Value, predicate: &str, pair: &Pair) {
     let statement = json!({ "_type": "https://in-toto.io/Statement/v1", "predicateType": predicate,
         "subject": [{ "name": "", "digest": { "sha256": subject.hex() } }], "predicate": {} });
@@ -164,7 +164,7 @@ async fn the_pinned_key_must_have_signed_again() {
     assert_eq!(judged(&fake, &trust).await, Ok(Verdict::Signed(signer(&pinned))));
 }
 
-/// PR08: a signature of something else by the right key is none of this.
+/// PR08: a signature of another manifest by the right key is refused.
 #[tokio::test]
 async fn a_signature_is_about_one_manifest() {
     let pair = Pair::p256();
@@ -203,7 +203,7 @@ async fn a_bundle_counts_where_it_is_a_signature() {
     assert!(judged(&fake, &named(&pair)).await.unwrap_err().contains("made with another key"));
     bundle(&fake, &digest, &key, SIGN, &pair);
     assert_eq!(judged(&fake, &named(&pair)).await, Ok(Verdict::Signed(signer(&pair))));
-    // What a certificate says of itself that nobody certified is told, with what it is worth.
+    // haft quotes the claims of an uncertified certificate as invalid.
     let mut der = b"\x06\x03\x55\x1d\x11\x01\x01\xff\x04\x0f\x30\x0d\x81\x0ba@b.example".to_vec();
     der.extend_from_slice(b"\x06\x0a\x2b\x06\x01\x04\x01\x83\xbf\x30\x01\x01\x04\x0fhttps://a.b/c/d");
     let certificate = json!({ "certificate": { "rawBytes": STANDARD.encode(der) } });

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::access;
 use super::fake::{Fake, Reply, reply};
 
-/// A registry that tells two tags at once, and whether there are more as the specification has it.
+/// A registry with two tags per page, linked as in the specification.
 fn paging() -> Fake {
     Fake::lying(|request, _| {
         let (path, query) = request.path.split_once('?')?;
@@ -21,7 +21,7 @@ fn paging() -> Fake {
     })
 }
 
-/// U7.
+/// U7: haft lists all tags, page by page.
 #[tokio::test]
 async fn tags_are_listed_page_by_page() {
     let fake = paging();
@@ -30,7 +30,7 @@ async fn tags_are_listed_page_by_page() {
     assert_eq!(fake.seen().len(), 3);
 }
 
-/// U7: one that says for ever that there is more, one that has none, one that says something else.
+/// U7: a list of tags with a loop ends, a list may be missing, and an invalid list is an error.
 #[tokio::test]
 async fn a_list_of_tags_is_bounded_and_checked() {
     let more = || vec![("link", "</v2/x>; rel=\"next\"".to_owned())];

@@ -1,4 +1,4 @@
-//! Tools that need a user's approval, with the user behind an MCP client.
+//! Tools that need a user's approval, if the user is behind an MCP client.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ fn run(command: &str) -> Value {
     json!({"name": "bash", "arguments": {"command": command}})
 }
 
-/// RS06: a client with elicitation asks; only an accepted form with a yes runs the command.
+/// RS06: haft asks a client with elicitation; only an accepted form with `approve: true` runs the command.
 #[test]
 fn a_client_asks_its_person() {
     let stage = Stage::new(CONFIRM);
@@ -33,7 +33,7 @@ fn a_client_asks_its_person() {
         let result = peer.answer(call)["result"].take();
         assert_eq!(text(&result), expected, "{result}");
     }
-    // G11: what says no by itself, without a form that was filled in, is no person.
+    // G11: a client that declines or dismisses the form does not count as a person's answer.
     for (action, why) in [("decline", "the client declined for its user"), ("cancel", "the client dismissed")]
     {
         let call = peer.ask("tools/call", run("echo 4711"));
@@ -51,8 +51,8 @@ fn a_client_asks_its_person() {
     assert!(text(&result).contains("and the client failed to ask"), "{result}");
 }
 
-/// U2: the person behind a client on standard streams gives what a call was refused: once, for the session, or written to
-/// program.toml; the call is made again.
+/// U2: the user behind a client on standard streams grants a right that a refused call lacked: once, for the session,
+/// or in program.toml. haft then makes the call again.
 #[test]
 fn a_client_s_person_gives_what_was_refused() {
     let stage = Stage::new("");
@@ -89,7 +89,7 @@ fn a_client_s_person_gives_what_was_refused() {
     assert_eq!(text(&written), "done\n", "{written}");
     let now = fs::read_to_string(stage.path("program.toml")).unwrap();
     assert!(now.contains("/c\"]") && now.len() > held.len(), "{now}");
-    // Of other sessions nothing holds but what was written.
+    // Another session has only the right that program.toml contains.
     let mut other = Peer::session(&stage, "2025-11-25", &json!({}));
     let refused = other.request("tools/call", touch("b", "4"))["result"].take();
     assert_eq!(refused["isError"], true, "{refused}");
@@ -97,7 +97,7 @@ fn a_client_s_person_gives_what_was_refused() {
     assert_eq!(text(&written), "done\n", "{written}");
 }
 
-/// RS07: a client that cannot ask is told why nothing runs.
+/// RS07: a client without form elicitation gets a refusal that says why the tool did not run.
 #[test]
 fn a_client_without_elicitation_is_refused() {
     let stage = Stage::new(CONFIRM);
@@ -111,7 +111,8 @@ fn a_client_without_elicitation_is_refused() {
     }
 }
 
-/// RS06: the same where a server cannot ask: the call is answered with the question, and comes again.
+/// RS06: if a server cannot send requests, the result of a call is the question, and the client repeats the call with
+/// the answer.
 #[test]
 fn a_question_is_an_answer_where_servers_cannot_ask() {
     let stage = Stage::new(CONFIRM);
@@ -135,7 +136,7 @@ fn a_question_is_an_answer_where_servers_cannot_ask() {
     assert_eq!(question["method"], "elicitation/create", "{asked}");
     let handle = asked["requestState"].clone();
     let answered = |state: &Value| json!({"requestState": state, "inputResponses": yes});
-    // Good for nothing but the call that was asked about, once; and nobody makes one up.
+    // A `requestState` is valid once, for the call that it belongs to; a client cannot invent one.
     for (command, state) in [("echo 0815", &handle), ("echo 4711", &json!("made up"))] {
         assert_eq!(call(run(command), answered(state))["code"], -32602);
     }
@@ -149,7 +150,7 @@ fn a_question_is_an_answer_where_servers_cannot_ask() {
     assert_eq!(text(&denied), "Command execution denied by user.", "{denied}");
 }
 
-/// RS07: where a client says with each call what it can, one that cannot ask is told what it lacks.
+/// RS07: if a client sends its capabilities with each call, a refusal names the capability that the client lacks.
 #[test]
 fn a_call_without_elicitation_is_refused() {
     let stage = Stage::new(CONFIRM);
@@ -161,7 +162,7 @@ fn a_call_without_elicitation_is_refused() {
     assert!(error["message"].as_str().unwrap().starts_with("`bash` did not run: "), "{error}");
 }
 
-/// RS06: tools of a plugin that program.toml names are asked about, with their arguments; the others are not.
+/// RS06: haft asks about the tools of a plugin that `confirm` names, with their arguments; other tools run without.
 #[test]
 fn tools_of_a_plugin_can_need_approval() {
     let stage = Stage::new("confirm = [\"ec*\"]\n");

@@ -17,7 +17,7 @@ pub(crate) fn called(id: usize, tool: &str, arguments: &Value) -> String {
     format!("{}\n", json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-/// S15: a message that would block all clients is refused by its id, before it is parsed whole.
+/// S15: haft refuses a message that would block all clients, by its id, before it parses the whole message.
 #[test]
 fn one_message_stalls_nobody() {
     let stage = Stage::new("");
@@ -43,7 +43,7 @@ fn one_message_stalls_nobody() {
     assert_eq!(peer.hang_up(), Some(0));
 }
 
-/// S15: what counts requests is not led astray by an id that many of them have.
+/// S15: haft refuses a request whose id belongs to a pending request; the first request runs once.
 #[test]
 fn an_id_is_that_of_one_request() {
     let stage = Stage::new("\n[sandbox]\nworkspace = \".\"\n");
@@ -66,7 +66,7 @@ fn an_id_is_that_of_one_request() {
     assert_eq!(text(&ran["result"]).matches("answered").count(), 1, "{ran}");
 }
 
-/// C18: what is no JSON is answered, with its id where that can be read.
+/// C18: haft answers invalid JSON with an error that has the message's id if the id is readable.
 #[test]
 fn what_is_no_json_is_answered() {
     let stage = Stage::new("");
@@ -84,13 +84,13 @@ fn what_is_no_json_is_answered() {
         let answer = peer.message().unwrap();
         assert_eq!((&answer["error"]["code"], answer.get("id")), (&json!(-32700), Some(&id)), "{answer}");
     }
-    // Half a character is no reason: it is replaced.
+    // A lone surrogate or an invalid byte is not an error: haft replaces it.
     peer.write_bytes(b"{\"jsonrpc\":\"2.0\",\"id\":\"lone\",\"method\":\"ping\",\"a\":\"\\ud800 \xff\"}\n");
     assert_eq!(peer.answer("lone")["result"], json!({}));
     assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
 }
 
-/// C06: a line that is too long is answered with its id, wherever that stands, and the next one is read.
+/// C06: haft answers a line that is too long by its id, at the line's start or end, and reads the next line.
 #[test]
 fn a_line_that_is_too_long_is_answered_by_its_id() {
     let stage = Stage::new("");
@@ -105,7 +105,7 @@ fn a_line_that_is_too_long_is_answered_by_its_id() {
     assert_eq!(peer.request("ping", json!({}))["result"], json!({}));
 }
 
-/// C04: a call that takes longer than that is told so, and haft ends.
+/// C04: a call that does not end in time after its client hung up gets an error, and haft ends.
 #[test]
 fn what_takes_too_long_is_told_that_haft_ends() {
     let stage = Stage::new("");

@@ -1,4 +1,4 @@
-//! Short calls run on the thread that reads them; a call that becomes long blocks no other.
+//! Short calls run on the thread that reads them; a call that becomes long does not block other calls.
 
 use serde_json::json;
 
@@ -6,10 +6,10 @@ use super::Stage;
 use super::peer::{Peer, text};
 use crate::common::wait::until;
 
-/// Calls until those of the tool are known to be over in a moment, on however slow a machine.
+/// Number of calls after which haft expects a tool's calls to be short, also on a slow machine.
 const KNOWN: u64 = 20;
 
-/// A client that has made so many calls.
+/// A client that has made `KNOWN` calls.
 fn after_known_calls(stage: &Stage) -> Peer {
     let mut peer = Peer::open(stage);
     for _ in 0..KNOWN {
@@ -18,7 +18,7 @@ fn after_known_calls(stage: &Stage) -> Peer {
     peer
 }
 
-/// A guest that waits goes on elsewhere, is stopped when its client says so, and holds up nothing.
+/// A guest that waits moves to another thread, stops when its client cancels it, and does not delay other calls.
 #[test]
 fn a_call_that_was_brief_may_take_long() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
@@ -44,7 +44,7 @@ fn a_call_that_was_brief_may_take_long() {
     assert!(!peer.aside.iter().any(|message| message["id"] == waiting), "{:?}", peer.aside);
 }
 
-/// A guest that computes beyond a tick goes on elsewhere, to the same end.
+/// A guest that computes for longer than a tick moves to another thread and has the same result.
 #[test]
 fn a_call_that_was_brief_may_compute_for_long() {
     let stage = Stage::new("[plugins.limits]\nmemory = \"1GiB\"\n");
@@ -60,7 +60,7 @@ fn a_call_that_was_brief_may_compute_for_long() {
     }
 }
 
-/// Every instance is fresh all the same, and every call noted.
+/// Every short call has a fresh instance and a record in the journal.
 #[test]
 fn brief_calls_share_nothing_and_are_noted() {
     let stage = Stage::new("");
@@ -71,20 +71,20 @@ fn brief_calls_share_nothing_and_are_noted() {
     assert_eq!(peer.hang_up(), Some(0));
     let journal = std::fs::read_to_string(journal(&stage).join("journal.jsonl")).unwrap();
     let noted = |text: &str| journal.matches(text).count() as u64;
-    // A call has a line of its beginning, unless it was over before that was written.
+    // A call has a line for its start, unless it ended before that line was written.
     let begun = noted("\"outcome\":\"started\"") + noted("\"merged\":true");
     assert!(noted("\"merged\":true") > 0, "no call waited: {journal}");
     assert_eq!((begun, noted("\"outcome\":\"ok\"")), (KNOWN, KNOWN), "{journal}");
 }
 
-/// A call that was answered is in the journal when haft has ended, also at once.
+/// The journal contains every answered call when haft has ended, also after a second signal.
 #[test]
 fn what_was_answered_is_noted_when_haft_ends_at_once() {
     let stage = Stage::new("");
     let mut peer = after_known_calls(&stage);
     let id = rustix::process::Pid::from_child(&peer.child);
     until("haft ends", || {
-        // The second signal ends haft without patience.
+        // The second signal ends haft at once.
         let _ = rustix::process::kill_process(id, rustix::process::Signal::TERM);
         peer.child.try_wait().unwrap().is_some()
     });
@@ -92,7 +92,7 @@ fn what_was_answered_is_noted_when_haft_ends_at_once() {
     assert_eq!(journal.matches("\"outcome\":\"ok\"").count() as u64, KNOWN, "{journal}");
 }
 
-/// A call without effects is in the journal while haft goes on, without a further call.
+/// The journal contains calls without effects while haft runs, without a further call.
 #[test]
 fn brief_calls_are_noted_while_nothing_else_happens() {
     let stage = Stage::new("");
@@ -103,7 +103,7 @@ fn brief_calls_are_noted_while_nothing_else_happens() {
     assert_eq!(peer.hang_up(), Some(0));
 }
 
-/// `[journal] size` says when a file is put aside; its name says what is kept.
+/// `[journal] size` sets the size at which haft rotates the file; the file's new name contains the value of `keep`.
 #[test]
 fn a_file_of_the_size_that_program_toml_says_is_put_aside() {
     let stage = Stage::new("[journal]\nsize = \"1MiB\"\nkeep = \"1GiB\"\n");
@@ -115,19 +115,18 @@ fn a_file_of_the_size_that_program_toml_says_is_put_aside() {
     let files = std::fs::read_dir(journal(&stage)).unwrap().map(|entry| entry.unwrap().path());
     let aside: Vec<_> = files.filter(|path| path.to_str().unwrap().ends_with("-1024MiB.jsonl")).collect();
     assert!(!aside.is_empty(), "a megabyte and a half in files of one");
-    // A group that a confined thread writes goes to the file that is open, whose size it may exceed.
+    // A group of lines from a confined thread goes to the open file, which may then exceed its size.
     assert!(aside.iter().all(|path| std::fs::metadata(path).unwrap().len() < 2 << 20));
     let log = stage.command(&["log", "--json"]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&log.stdout).lines().count(), 100);
 }
 
-/// Where the journal is.
+/// The folder of the journal.
 fn journal(stage: &Stage) -> std::path::PathBuf {
     stage.home().join(".local/state/haft/journal")
 }
 
-/// The journal can be put aside in the midst of them: what was put aside and what came after it hold
-/// every call.
+/// If the journal is renamed between calls, the renamed file and the new file together contain every call.
 #[test]
 fn brief_calls_are_noted_when_the_journal_moves() {
     let stage = Stage::new("");
@@ -142,7 +141,7 @@ fn brief_calls_are_noted_when_the_journal_moves() {
     call(KNOWN / 2);
     until("the journal is there", || current.exists());
     std::fs::rename(&current, &aside).unwrap();
-    // It is heard of a moment later.
+    // haft notices the new name a moment later.
     until("the journal is begun anew", || {
         call(1);
         current.exists()
@@ -153,7 +152,7 @@ fn brief_calls_are_noted_when_the_journal_moves() {
     assert_eq!(all.matches("\"outcome\":\"ok\"").count() as u64, calls, "{all}");
 }
 
-/// What was asked in one go is answered whole, also where nothing that is a message follows.
+/// haft answers all calls that arrive in one write, also if no message or an invalid one follows.
 #[test]
 fn calls_that_come_together_are_all_answered() {
     let stage = Stage::new("");

@@ -1,4 +1,4 @@
-//! Callers of `haft serve --http`, identified by tokens and by JSON Web Tokens, each with its own tools, rights and
+//! Callers of `haft serve --http`, identified by tokens or JSON Web Tokens, each with its own tools, rights and
 //! quota. No caller reaches the data of another.
 
 mod jwt;
@@ -18,19 +18,19 @@ use crate::mcp::fake;
 const ADA: &str = "the-token-of-ada-0815";
 const BOB: &str = "the-token-of-bob-4711";
 
-/// `Authorization` with a token.
+/// The value of `Authorization` for a token.
 pub(crate) fn bearer(token: &str) -> String {
     format!("Bearer {token}")
 }
 
-/// A file with a token, for its owner alone.
+/// Writes a token to a file that only its owner reads.
 fn write_token(path: &Path, token: &str) {
     use std::os::unix::fs::PermissionsExt;
     std::fs::write(path, token).unwrap();
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// A program with two callers; `ada` and `bob` are what each says besides its name and token.
+/// A program with two callers; `ada` and `bob` are their keys besides `name` and `token`.
 fn two(ada: &str, bob: &str) -> (Stage, String) {
     let text = format!(
         "[plugins.grant]\nenv = [\"ONE\", \"TWO\"]\n\n[[serve.callers]]\nname = \"ada\"\ntoken = {{ file = \"ada.token\" }}\n{ada}\n\n\
@@ -42,7 +42,7 @@ fn two(ada: &str, bob: &str) -> (Stage, String) {
     (stage, text)
 }
 
-/// haft serving its program, with two variables and a state of its own.
+/// haft that serves the stage's program, with two environment variables and its own state folder.
 fn serve(stage: &Stage) -> Site {
     let mut command = stage.command(&["serve", "--http", "127.0.0.1:0"]);
     Site::begin(command.env("ONE", "1").env("TWO", "2").env("XDG_STATE_HOME", stage.home().join("state")))
@@ -59,7 +59,7 @@ fn names(site: &Site, token: &str) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// What is at a path, asked for without a token.
+/// The answer to a GET of `path` without a token.
 fn get(site: &Site, path: &str) -> Reply {
     let mut stream = site.connect();
     let head = site.head("GET", &[("authorization", ""), ("content-length", "")], 0);
@@ -67,15 +67,15 @@ fn get(site: &Site, path: &str) -> Reply {
     reply(stream)
 }
 
-/// The lines of the journal.
+/// The complete lines of the journal.
 fn journal(stage: &Stage) -> Vec<Value> {
     let text = std::fs::read_to_string(stage.home().join("state/haft/journal/journal.jsonl")).unwrap();
-    // The last one may be written just now.
+    // haft may be writing the last line.
     let lines = text.split_inclusive('\n').filter(|line| line.ends_with('\n'));
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The lines of the journal, once it has so many calls of `caller` that went well: they may be noted a moment later.
+/// The lines of the journal, once it has `calls` successful calls of `caller`: haft may record them a moment later.
 fn journal_with(stage: &Stage, caller: &str, calls: usize) -> Vec<Value> {
     until_some("the calls are noted", || {
         let lines = journal(stage);
@@ -84,7 +84,7 @@ fn journal_with(stage: &Stage, caller: &str, calls: usize) -> Vec<Value> {
     })
 }
 
-/// Each sees and calls its own tools; another's are as if they were not there. The journal knows who called.
+/// Each caller sees and calls its own tools; other tools are unknown to it. The journal has the caller's name.
 #[test]
 fn each_caller_has_its_own_tools() {
     let (stage, _) = two("tools = [\"guest__e*\"]", "tools = [\"guest__sleep\", \"time\"]");
@@ -109,7 +109,7 @@ fn each_caller_has_its_own_tools() {
     }
 }
 
-/// X11: what one caller's calls leave in the memory of an instance no other caller's call sees.
+/// X11: the state that a caller's calls leave in an instance is invisible to other callers.
 #[test]
 fn an_instance_serves_the_calls_of_one_caller() {
     let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");
@@ -122,7 +122,7 @@ fn an_instance_serves_the_calls_of_one_caller() {
     assert_eq!([ADA, ADA, BOB, BOB].map(count), ["1", "2", "1", "2"]);
 }
 
-/// A session is the caller's that opened it: to others it is not there, whatever they do with it.
+/// A session belongs to the caller that opened it: every request of another caller for it gets 404.
 #[test]
 fn a_session_belongs_to_its_caller() {
     let (stage, _) = two("tools = [\"*\"]", "tools = [\"*\"]");
@@ -154,7 +154,7 @@ fn a_session_belongs_to_its_caller() {
     assert_eq!(of(ADA, "DELETE", &Value::Null).status, 204);
 }
 
-/// A grant takes away and gives nothing; the journal has what was left.
+/// A caller's grant only removes rights; the journal has the remaining grant.
 #[test]
 fn a_grant_only_narrows() {
     let wider =
@@ -180,7 +180,7 @@ fn a_grant_only_narrows() {
     assert_eq!(noted["grant"]["env"], json!(["TWO"]));
 }
 
-/// A server that runs has the program's rights: a caller with fewer does not get its tools.
+/// An MCP server has the program's rights: a caller with fewer rights does not get the server's tools.
 #[test]
 fn what_a_grant_does_not_reach_is_left_out() {
     let server = "[[mcp_servers]]\nname = \"own\"\ncommand = [\"haft\", \"serve\"]\n";
@@ -198,7 +198,7 @@ fn what_a_grant_does_not_reach_is_left_out() {
     assert!(names(&site, BOB).iter().any(|name| name == "read"));
 }
 
-/// Nor its prompts and resources, nor its words.
+/// A caller with fewer rights does not get an MCP server's prompts, resources and instructions.
 #[test]
 fn what_a_server_offers_has_its_rights() {
     let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]\n[serve.callers.grant]\nread = [\".\"]\n");
@@ -219,7 +219,7 @@ fn what_a_server_offers_has_its_rights() {
     assert!(told(ADA) && !told(BOB));
 }
 
-/// What is over the quota is answered at once, with when to try again; what is given back can be used.
+/// haft refuses a call over the quota at once, with the time to retry; the quota is available again later.
 #[test]
 fn calls_are_counted() {
     let (stage, _) = two(
@@ -234,7 +234,7 @@ fn calls_are_counted() {
         answered += usize::from(answer["isError"] == false);
         (answer["isError"] == true).then_some(answer)
     });
-    // A machine on which they take so long has earned more by then.
+    // On a slow machine the quota grows while the calls run.
     assert!(answered >= 3, "{refused}");
     let said = refused["content"][0]["text"].as_str().unwrap();
     assert!(said.contains("3 calls per minute: try again in"), "{refused}");
@@ -254,7 +254,7 @@ fn calls_are_counted() {
     assert_eq!(ada, answered, "what is too much is in no journal");
 }
 
-/// A caller that program.toml does not name any more is nobody with its next request.
+/// A caller that was removed from program.toml gets 401 for its next request.
 #[test]
 fn a_caller_that_is_taken_away_is_gone() {
     let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");
@@ -267,7 +267,7 @@ fn a_caller_that_is_taken_away_is_gone() {
     assert_eq!(names(&site, ADA), ["time"]);
 }
 
-/// Whatever starts and watches haft asks without a token, and learns nothing else.
+/// Orchestrators get the health of haft without a token, and nothing else.
 #[test]
 fn health_is_told_without_a_token() {
     let (stage, _) = two("tools = [\"*\"]", "tools = [\"*\"]");
@@ -278,14 +278,15 @@ fn health_is_told_without_a_token() {
     let head = site.head("POST", &[("authorization", "")], 0).replace(" /mcp ", " /healthz ");
     (&posted).write_all(head.as_bytes()).unwrap();
     assert_eq!(reply(posted).status, 405);
-    // No token here says where one could be had.
+    // These tokens have no issuer, so haft publishes no metadata for them.
     assert_eq!(get(&site, "/.well-known/oauth-protected-resource").status, 401);
     assert_eq!(get(&site, "/other").status, 401);
     let foreign = site.send("GET", &[("host", "evil.test"), ("authorization", "")], b"");
     assert_eq!(foreign.status, 403);
 }
 
-/// Two ways of saying who may call are one too many, and a token is never anybody's that can be guessed.
+/// haft does not start with two kinds of authentication, with one token for two callers, or with a short or missing
+/// token.
 #[test]
 fn what_cannot_be_told_apart_is_not_served() {
     let (stage, text) = two("tools = [\"*\"]", "tools = [\"*\"]");

@@ -1,5 +1,5 @@
-//! Both protocol eras: sessions, and self-contained requests. Clients of the second probe for support first, and
-//! may begin in the first before they know the result.
+//! Both protocol eras: sessions, and self-contained requests. Clients of the second era probe for support first, and
+//! may open a session before they have the result.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use super::peer::{Peer, text};
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 
-/// What a request of 2026-07-28 brings along.
+/// The `_meta` of a request of 2026-07-28.
 pub(crate) fn meta(capabilities: &Value) -> Value {
     json!({
         VERSION: "2026-07-28",
@@ -23,7 +23,7 @@ pub(crate) fn modern(method: &str, id: impl Into<Value>, mut params: Value) -> V
     json!({"jsonrpc": "2.0", "id": id.into(), "method": method, "params": params})
 }
 
-/// Without a word before: the list, and a call.
+/// haft answers a list and a call of 2026-07-28 without a session.
 #[test]
 fn a_request_that_brings_everything_along_needs_no_session() {
     let stage = Stage::new("");
@@ -41,7 +41,7 @@ fn a_request_that_brings_everything_along_needs_no_session() {
     assert_eq!(peer.hang_up(), Some(0));
 }
 
-/// A client that probes, pipelines `initialize` behind it, and takes back what was long answered.
+/// haft serves a client that probes, sends `initialize` right behind, and cancels the answered probe.
 #[test]
 fn a_client_that_looks_first_and_opens_a_session_at_once_is_served() {
     let stage = Stage::new("");
@@ -63,7 +63,7 @@ fn a_client_that_looks_first_and_opens_a_session_at_once_is_served() {
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "both"}))), "both");
 }
 
-/// The same with the probe taken back before the session is opened, and with a probe that says nothing.
+/// haft serves a client that cancels its probe before it opens a session, or probes without parameters.
 #[test]
 fn a_probe_that_is_taken_back_spoils_nothing() {
     let stage = Stage::new("");
@@ -79,7 +79,7 @@ fn a_probe_that_is_taken_back_spoils_nothing() {
     assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
 }
 
-/// Progress and the log, as later revisions ask for them: with each call.
+/// Later revisions: a call requests log messages itself, in its `_meta`.
 #[test]
 fn what_a_call_wants_to_hear_it_says_itself() {
     let stage = Stage::new("");

@@ -12,7 +12,7 @@ use super::http::{Site, reply};
 use crate::common::HANG;
 use crate::common::wait::{ended, until};
 
-/// The status that a request is answered with, as its bytes say it, and the body.
+/// The status and the body of the answer to a request, which is sent byte for byte.
 fn ask(site: &Site, request: &str) -> (u16, String) {
     let mut stream = site.connect();
     stream.write_all(request.as_bytes()).unwrap();
@@ -20,7 +20,7 @@ fn ask(site: &Site, request: &str) -> (u16, String) {
     (reply.status, reply.body)
 }
 
-/// What `/readyz` answers; nothing where nobody listens.
+/// The status of `/readyz`; `None` if haft does not listen.
 fn ready(site: &Site) -> Option<u16> {
     let mut stream = TcpStream::connect(site.address()).ok()?;
     stream.set_read_timeout(Some(HANG)).unwrap();
@@ -34,7 +34,7 @@ fn signal(site: &Site, signal: Signal) {
     kill_process(Pid::from_raw(site.child.id().cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// C30: health is told whoever asks, by whatever name and version of HTTP; nothing else is (N1).
+/// C30: haft answers health requests for any host and HTTP version, and refuses other paths for foreign hosts (N1).
 #[test]
 fn health_is_told_by_any_name_and_nothing_else() {
     let stage = Stage::new("");
@@ -67,7 +67,7 @@ fn health_is_told_by_any_name_and_nothing_else() {
     }
 }
 
-/// C31: once told to end haft is not ready, and still takes calls until a balancer has noticed (N7).
+/// C31: after SIGTERM haft is not ready, but accepts calls until a balancer has noticed (N7).
 #[test]
 fn calls_are_taken_until_balancers_have_noticed() {
     let stage = Stage::new("[serve]\ndrain = \"600s\"\n");
@@ -81,7 +81,7 @@ fn calls_are_taken_until_balancers_have_noticed() {
     }
 }
 
-/// C31: nobody waits for a balancer that is not there, nor where a person ends haft.
+/// C31: haft ends at once if no balancer has asked, or if a person ends it.
 #[test]
 fn where_nobody_would_notice_haft_ends_at_once() {
     for (is_asked, how) in [(false, Signal::TERM), (true, Signal::INT), (false, Signal::INT)] {
@@ -95,7 +95,7 @@ fn where_nobody_would_notice_haft_ends_at_once() {
     }
 }
 
-/// C31: after that time nobody is let in, and haft ends.
+/// C31: after the time of `drain` haft accepts no connection, and ends.
 #[test]
 fn haft_ends_after_the_time_that_program_toml_says() {
     let stage = Stage::new("[serve]\ndrain = \"100ms\"\n");
@@ -106,7 +106,7 @@ fn haft_ends_after_the_time_that_program_toml_says() {
     assert_eq!(ready(&site), None);
 }
 
-/// C32: Prometheus is told the metrics, where an address was named; pages in browsers are not, whatever they call it.
+/// C32: Prometheus gets the metrics at the address of `--metrics`; browser pages do not, under any host name.
 #[test]
 fn metrics_are_told_where_they_are_asked_for() {
     let stage = Stage::new("");
@@ -121,7 +121,7 @@ fn metrics_are_told_where_they_are_asked_for() {
     let line = told.lines().find(|line| line.starts_with(own) && line.contains("guest__echo"));
     assert!(line.is_some_and(|line| line.ends_with(" 1")), "{told}");
     assert!(!told.contains("\"x\""), "no argument is told: {told}");
-    // A page whose name has become this address sends neither.
+    // A page whose host name was rebound to this address sends neither header.
     assert!(scrape_as(address, "evil.test:9464", "/metrics", "").contains(" 403 "));
     assert!(scrape("/metrics", "Sec-Fetch-Site: same-origin\r\n").contains(" 403 "));
     assert!(scrape("/metrics", "Origin: http://evil.test\r\n").contains(" 403 "));

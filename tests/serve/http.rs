@@ -1,4 +1,4 @@
-//! Any number of clients over HTTP, correct and hostile ones. Requests are written byte by byte, so that they can
+//! Any number of clients over HTTP, correct and hostile ones. The tests write raw bytes, so that requests can
 //! be invalid in any way.
 
 use std::io::{ErrorKind, Read, Write};
@@ -16,15 +16,15 @@ use crate::common::wait::{ended, until, within};
 
 const TOKEN: &str = "a-token-of-the-test-4711";
 
-/// haft behind an address.
+/// haft, and its HTTP address.
 pub(crate) struct Site {
     pub(crate) child: Child,
     address: SocketAddr,
-    /// What haft said before it served.
+    /// The output of haft before it served.
     pub(crate) said: String,
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -38,7 +38,7 @@ impl Site {
         Self::begin(stage.command(&arguments).env("HAFT_TEST_TOKEN", TOKEN))
     }
 
-    /// What `command` serves, once it does.
+    /// Starts `command`, and waits until it serves.
     #[expect(
         clippy::zombie_processes,
         reason = "it is waited for when this is dropped; where it never serves the test ends"
@@ -78,7 +78,7 @@ impl Site {
         stream
     }
 
-    /// The head of a request, as a good client sends it, but for what is overridden.
+    /// The head of a correct request, with `headers` in place of the usual ones.
     pub(crate) fn head(&self, method: &str, headers: &[(&str, &str)], length: usize) -> String {
         let host = self.address.to_string();
         let bearer = format!("Bearer {TOKEN}");
@@ -119,21 +119,21 @@ impl Site {
         self.post(&[&own, headers].concat(), &modern(method, 1, params))
     }
 
-    /// Asks for a session of `version`.
+    /// Requests a session of `version`.
     pub(crate) fn initialize(&self, version: &str) -> Reply {
         let client = json!({"name": "raw", "version": "0"});
         let open = json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client});
         self.post(&[], &json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open}))
     }
 
-    /// Opens a session; its name.
+    /// Opens a session and returns its id.
     pub(crate) fn session(&self) -> String {
         let reply = self.initialize("2025-11-25");
         assert_eq!(reply.status, 200, "{reply:?}");
         reply.header("mcp-session-id").unwrap().to_owned()
     }
 
-    /// Whether a session is served.
+    /// The status of a list request in a session: 200 if haft serves the session.
     pub(crate) fn list(&self, session: &str) -> u16 {
         let own = [("mcp-session-id", session), ("mcp-protocol-version", "2025-11-25")];
         self.post(&own, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"})).status
@@ -153,7 +153,7 @@ impl Reply {
         lines.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
     }
 
-    /// The answer, in whichever of its two forms.
+    /// The answer, from JSON or from events.
     pub(crate) fn answer(&self) -> Value {
         let data = self.body.lines().filter_map(|line| line.trim().strip_prefix("data: "));
         let texts = data.chain([self.body.trim()]);
@@ -164,7 +164,7 @@ impl Reply {
     }
 }
 
-/// All that a server sends until it hangs up, which it has to.
+/// All that a server sends until it closes the connection, which it must.
 pub(crate) fn reply(mut stream: TcpStream) -> Reply {
     let mut bytes = Vec::new();
     if let Err(error) = stream.read_to_end(&mut bytes) {
@@ -176,12 +176,12 @@ pub(crate) fn reply(mut stream: TcpStream) -> Reply {
     Reply { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-/// Whether nothing happened for as long as was waited.
+/// Whether the read or write reached its time limit.
 fn is_timeout(error: &std::io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
-/// MC01: both eras over HTTP: a session, and a request that needs none.
+/// MC01: haft serves both eras over HTTP: a session, and a request without a session.
 #[test]
 fn clients_of_both_eras_are_served() {
     let stage = Stage::new("");
@@ -203,7 +203,7 @@ fn clients_of_both_eras_are_served() {
     assert_eq!(site.post(&own, &call).status, 404);
 }
 
-/// (C3) A batch is of 2025-03-26: what answers its requests is one list, and notifications alone are accepted.
+/// (C3) Batches belong to 2025-03-26: the answers are one list, and a batch of notifications gets 202.
 #[test]
 fn batches_are_answered_in_the_revision_that_has_them() {
     let stage = Stage::new("");
@@ -231,7 +231,7 @@ fn batches_are_answered_in_the_revision_that_has_them() {
     }
 }
 
-/// A wrong token, none, one in the wrong place: 401, and nothing of the request is read.
+/// A wrong, missing or misplaced token gets 401, and haft does not read the body.
 #[test]
 fn whoever_does_not_show_the_token_is_turned_away() {
     let stage = Stage::new("");
@@ -250,7 +250,7 @@ fn whoever_does_not_show_the_token_is_turned_away() {
     assert_eq!(reply(stream).status, 401, "without waiting for the body");
 }
 
-/// The token is asked for where nobody said otherwise, and told once.
+/// Without `--token-env` haft makes up a token, prints it once, and requires it.
 #[test]
 fn a_token_is_made_up_where_none_is_named() {
     let stage = Stage::new("");
@@ -267,7 +267,7 @@ fn a_token_is_made_up_where_none_is_named() {
     assert_eq!(site.modern(&[], "tools/list", json!({})).status, 401);
 }
 
-/// What is reachable from elsewhere is never open, and a token that can be guessed is none.
+/// An address that other machines reach needs a token, and a token must be long enough.
 #[test]
 fn an_address_of_the_network_needs_a_token_of_its_own() {
     let stage = Stage::new("");
@@ -292,7 +292,7 @@ fn an_address_of_the_network_needs_a_token_of_its_own() {
     }
 }
 
-/// A page of another site, and a name that was made to lead here: 403.
+/// A page of another site and a foreign host name get 403.
 #[test]
 fn foreign_pages_and_names_are_refused() {
     let stage = Stage::new("");
@@ -311,7 +311,7 @@ fn foreign_pages_and_names_are_refused() {
     }
 }
 
-/// 10 MB, announced or not: 413, and the memory of neither.
+/// A body of 10 MB, announced or not, gets 413, and haft does not buffer it.
 #[test]
 fn a_body_that_is_too_large_is_refused() {
     let stage = Stage::new("");
@@ -331,7 +331,7 @@ fn a_body_that_is_too_large_is_refused() {
     assert_eq!(site.modern(&[], "tools/list", json!({})).status, 200);
 }
 
-/// Odd requests.
+/// haft answers requests that are not MCP with the status of their error.
 #[test]
 fn what_is_not_mcp_is_refused() {
     let stage = Stage::new("");
@@ -339,7 +339,7 @@ fn what_is_not_mcp_is_refused() {
     assert_eq!(site.send("PUT", &[], b"").status, 405);
     assert_eq!(site.send("POST", &[("content-type", "text/plain")], b"{}").status, 415);
     assert_eq!(site.send("POST", &[("accept", "text/html")], b"{}").status, 406);
-    // S11: what is no message is told in the words of JSON-RPC; a wrong type stays one.
+    // S11: an invalid message gets a JSON-RPC error; a wrong content type keeps its status.
     for (body, code, id) in [
         ("{", -32700, Value::Null),
         ("[]", -32600, Value::Null),
@@ -374,7 +374,7 @@ fn what_is_not_mcp_is_refused() {
     assert_eq!(reply(stream).status, 404);
 }
 
-/// A signal lets the answer under way be written, and closes the rest.
+/// After a signal haft finishes the running call and closes the other connections.
 #[test]
 fn a_signal_ends_the_server_when_the_calls_are_done() {
     let stage = Stage::new(WRITES_HERE);
@@ -402,7 +402,7 @@ fn a_signal_ends_the_server_when_the_calls_are_done() {
     assert_eq!(ended(&mut site.child).code(), Some(0));
 }
 
-/// MC09: an answer whose connection broke can be had again: a session outlives its connections.
+/// MC09: a client gets an answer whose connection broke again: a session outlives its connections.
 #[test]
 fn an_answer_that_was_lost_comes_again() {
     let stage = Stage::new(WRITES_HERE);
@@ -430,7 +430,7 @@ fn an_answer_that_was_lost_comes_again() {
     assert_eq!(site.post(&own, &json!({"jsonrpc": "2.0", "id": 3, "method": "ping"})).status, 404);
 }
 
-/// A client that goes away stops what it asked for (2026-07-28: there is nobody to answer).
+/// A client that disconnects cancels its calls (2026-07-28: it cannot get the answer later).
 #[test]
 fn whoever_hangs_up_stops_the_guest() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
@@ -446,7 +446,7 @@ fn whoever_hangs_up_stops_the_guest() {
     until("the call is cancelled", || log().contains("\"cancelled\""));
 }
 
-/// RS06: an approval over HTTP, as an answer.
+/// RS06: over HTTP the result of a call is the request for approval.
 #[test]
 fn approvals_work_over_http() {
     let stage = Stage::new("\n[builtins]\nshell_confirm = true\n");
@@ -467,7 +467,7 @@ fn approvals_work_over_http() {
     assert_eq!(done["content"][0]["text"], "4711\n", "{done}");
 }
 
-/// A client that asks and never reads what it is sent is hung up on, in bounded time and memory.
+/// haft disconnects a client that sends calls and never reads, in bounded time and memory.
 #[tokio::test]
 async fn whoever_does_not_read_is_hung_up_on() {
     use haft::mcp::server::http::{Admission, Drain, Patience, Readiness, Room, Server, Settings};
@@ -508,7 +508,7 @@ async fn whoever_does_not_read_is_hung_up_on() {
              mcp-name: flood_result\r\ncontent-length: {}\r\n\r\n{body}",
             body.len()
         );
-        // Answers of a MiB each, one after the other, until the system's buffers are full of them.
+        // Answers of 1 MiB each, until the buffers of the system are full.
         let mut reader = TcpStream::connect(address).unwrap();
         reader.set_write_timeout(Some(HANG)).unwrap();
         let hung_up = (0..10_000).find_map(|_| reader.write_all(request.as_bytes()).err());

@@ -1,5 +1,5 @@
-//! The data of an MCP server reach a client of `haft serve` unmodified: definitions, content blocks, errors,
-//! prompts, resources and questions.
+//! The data of an MCP server reach a client of `haft serve` unmodified: definitions, content blocks, errors, prompts,
+//! resources and instructions.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ use crate::mcp::fake;
 const PIXEL: &str =
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
 
-/// The definition of a tool with all that a server may say of it, and what a call of it answers.
+/// The definition of a tool with every field that a server may set.
 fn tool() -> Value {
     json!({
         "name": "echo", "title": "Title", "description": "Says it",
@@ -44,7 +44,7 @@ fn resource() -> Value {
     json!({ "uri": "x://one", "name": "one", "title": "One", "annotations": { "priority": 0.1 }, "_meta": { "r": 1 } })
 }
 
-/// What a server is like that has one of everything.
+/// The behaviour of a fake server that offers a tool, a prompt, a resource and a template.
 pub(super) fn like() -> Value {
     let all = |result: Value| {
         json!({ "jsonrpc": "2.0", "id": "ID", "result": result }).to_string().replace("\"ID\"", "ID")
@@ -75,7 +75,7 @@ pub(super) fn like() -> Value {
     } })
 }
 
-/// A program with that server, and another one, so that URIs have the server in them.
+/// A program with this server and a second one, so that URIs contain the server's name.
 fn two() -> Stage {
     let stage = stage(&like());
     let second = fake::toml("second", &json!({ "tools": "none" }), "");
@@ -94,7 +94,7 @@ fn asked(peer: &mut Peer, method: &str, params: Value) -> Value {
     peer.request(method, params)["result"].clone()
 }
 
-/// M6: of tools and of their answers no field is lost, and no value is another.
+/// M6: haft passes every field of tools and answers on, with its value.
 #[test]
 fn tools_and_answers_are_passed_on_whole() {
     let stage = two();
@@ -122,7 +122,7 @@ fn tools_and_answers_are_passed_on_whole() {
     assert!(!meta.keys().any(|key| key.starts_with("io.modelcontextprotocol/")), "{meta:?}");
 }
 
-/// M6: Prompts, resources, templates, completions and changes of resources pass in both directions, by one rule for
+/// M6: prompts, resources, templates, completions and changes of resources pass in both directions; one rule changes
 /// their names.
 #[test]
 fn prompts_and_resources_are_passed_on() {
@@ -162,7 +162,7 @@ fn prompts_and_resources_are_passed_on() {
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
 }
 
-/// M6: a server's words to models come with the first answer, marked as its own, and pass for nothing of haft's.
+/// M6: haft joins a server's instructions to its own, marked as the server's and quoted.
 #[test]
 fn a_server_s_words_are_joined() {
     let stage = stage(&like());
@@ -175,7 +175,7 @@ fn a_server_s_words_are_joined() {
     );
 }
 
-/// One server served alone has its own names and URIs.
+/// `--server` serves one server with its own names and URIs.
 #[test]
 fn a_server_that_is_served_alone_has_its_own_names() {
     let stage = two();
@@ -188,7 +188,7 @@ fn a_server_that_is_served_alone_has_its_own_names() {
     assert_eq!(read["contents"][0]["uri"], "x://one");
 }
 
-/// M6: an error of a server is one for the client, with its code and what it says more.
+/// M6: an error of a server reaches the client with its code and data.
 #[test]
 fn errors_keep_their_code_and_data() {
     let error = json!({ "code": -32042, "message": "log in", "data": { "elicitations": [{ "mode": "url", "url": "https://e.test/l", "elicitationId": "1", "message": "m" }] } });

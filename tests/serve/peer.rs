@@ -1,4 +1,4 @@
-//! A client that sends raw JSON-RPC to a child process, and sees every byte of its output.
+//! A client that sends raw JSON-RPC to a child process and checks every line of its output.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdin};
@@ -10,25 +10,25 @@ use super::Stage;
 use crate::common::HANG;
 use crate::common::wait::ended;
 
-/// haft on the other end of two pipes.
+/// haft as a child process with piped standard streams.
 pub(crate) struct Peer {
     pub(crate) child: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
     said: Receiver<String>,
-    /// What came while something else was waited for.
+    /// Messages that came while the client waited for another one.
     pub(crate) aside: Vec<Value>,
     next: i64,
 }
 
 impl Peer {
-    /// haft, and nothing said yet.
+    /// Starts haft and sends nothing.
     pub(crate) fn start(stage: &Stage, arguments: &[&str]) -> Self {
         let arguments: Vec<&str> = std::iter::once("serve").chain(arguments.iter().copied()).collect();
         Self::of(stage.command(&arguments))
     }
 
-    /// What `command` starts.
+    /// Starts `command` and sends nothing.
     pub(crate) fn of(mut command: std::process::Command) -> Self {
         let piped = std::process::Stdio::piped;
         let mut child = command.stdin(piped()).stdout(piped()).stderr(piped()).spawn().unwrap();
@@ -37,7 +37,7 @@ impl Peer {
         Self { child, input, lines, said, aside: Vec::new(), next: 0 }
     }
 
-    /// haft, and a session of `version` with `capabilities`.
+    /// Starts haft and opens a session of `version` with `capabilities`.
     pub(crate) fn session(stage: &Stage, version: &str, capabilities: &Value) -> Self {
         let mut peer = Self::start(stage, &[]);
         let answer = peer.initialize(version, capabilities);
@@ -75,7 +75,7 @@ impl Peer {
         self.send(&json!({"jsonrpc": "2.0", "method": method, "params": params}));
     }
 
-    /// Sends a request and does not wait.
+    /// Sends a request without waiting; its id.
     pub(crate) fn ask(&mut self, method: &str, params: impl Into<Value>) -> i64 {
         let params: Value = params.into();
         self.next += 1;
@@ -89,13 +89,13 @@ impl Peer {
         self.answer(id)
     }
 
-    /// Calls a tool; what it answered.
+    /// Calls a tool; its result.
     pub(crate) fn call(&mut self, tool: &str, arguments: impl Into<Value>) -> Value {
         let arguments: Value = arguments.into();
         self.request("tools/call", json!({"name": tool, "arguments": arguments}))["result"].take()
     }
 
-    /// The next message; `None` after the last. Every line has to be one.
+    /// The next message; `None` after the last. Every line must be a message.
     pub(crate) fn message(&mut self) -> Option<Value> {
         let line = match self.lines.recv_timeout(HANG) {
             Ok(line) => line,
@@ -115,7 +115,7 @@ impl Peer {
         self.await_one(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// The first message that is meant, of those that came before too.
+    /// The first message for which `is_it` holds, also of the earlier ones.
     pub(crate) fn await_one(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         if let Some(index) = self.aside.iter().position(&is_it) {
             return self.aside.remove(index);
@@ -129,12 +129,12 @@ impl Peer {
         panic!("haft ended; aside: {:?}; said: {}", self.aside, self.stderr());
     }
 
-    /// What haft said on standard error so far.
+    /// The lines of standard error so far.
     pub(crate) fn stderr(&self) -> String {
         self.said.try_iter().collect::<Vec<_>>().join("\n")
     }
 
-    /// Waits until haft has said `what`.
+    /// Waits until haft has written `what` to standard error.
     pub(crate) fn says(&self, what: &str) -> String {
         let mut all = String::new();
         while !all.contains(what) {
@@ -146,7 +146,7 @@ impl Peer {
         all
     }
 
-    /// Hangs up. The exit code of haft.
+    /// Closes the input; the exit code of haft.
     pub(crate) fn hang_up(&mut self) -> Option<i32> {
         drop(self.input.take());
         ended(&mut self.child).code()
@@ -155,7 +155,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // A test that failed leaves nothing behind.
+        // A failed test leaves no process.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -174,7 +174,7 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<String> {
     receiver
 }
 
-/// The text of an answer.
+/// The text of a result.
 pub(crate) fn text(result: &Value) -> &str {
     result["content"][0]["text"].as_str().unwrap_or_else(|| panic!("no text: {result}"))
 }

@@ -1,4 +1,4 @@
-//! Events without data, which begin a stream from 2025-11-25 on: older clients take each for an invalid message.
+//! Events without data, which start a stream since 2025-11-25: older clients take each for an invalid message.
 
 use std::io::{Read, Write};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::Stage;
 use super::http::Site;
 
-/// C03: for each version, what it knows. Every answer and every stream.
+/// C03: every answer and stream has an event without data only if the session's version knows them.
 #[test]
 fn only_those_who_know_them_get_events_without_data() {
     let stage = Stage::new("");
@@ -19,7 +19,7 @@ fn only_those_who_know_them_get_events_without_data() {
         assert_eq!(opened.answer()["result"]["protocolVersion"], version, "{opened:?}");
         assert_eq!(empty(&opened.body), 0, "{version}: {}", opened.body);
         let session = opened.header("mcp-session-id").unwrap().to_owned();
-        // Versions that have the header, and one that has not.
+        // 2025-06-18 and later have the header.
         let header = if version < "2025-06-18" { "" } else { version };
         let own = [("mcp-session-id", session.as_str()), ("mcp-protocol-version", header)];
         site.post(&own, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
@@ -37,14 +37,14 @@ fn only_those_who_know_them_get_events_without_data() {
             let read = stream.read(&mut bytes).unwrap();
             said += &String::from_utf8_lossy(&bytes[..read]);
         }
-        // With the session its stream ends.
+        // The stream ends with its session.
         assert_eq!(site.send("DELETE", &own, b"").status, 204);
         stream.read_to_string(&mut said).unwrap();
         assert_eq!(empty(&said), usize::from(primes), "{version}: {said}");
     }
 }
 
-/// How many events have no data.
+/// The number of events without data.
 fn empty(body: &str) -> usize {
     body.lines().filter(|line| line.strip_prefix("data:").is_some_and(|data| data.trim().is_empty())).count()
 }

@@ -12,7 +12,7 @@ pub(crate) fn names(peer: &mut Peer) -> Vec<String> {
     tools.as_array().unwrap().iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Programs with a command more.
+/// Programs with one more command.
 const SAY: &str = "\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
 const TELL: &str = "\n[[tools]]\nname = \"tell\"\ndescription = \"Says it\"\ncommand = \"echo\"\n";
 
@@ -22,8 +22,7 @@ pub(crate) fn hears_of_it(peer: &mut Peer) -> Value {
     peer.await_one(|message| message["method"] == CHANGED)
 }
 
-/// Another program.toml takes effect, a call that is under way is not dropped, and a broken one changes
-/// nothing.
+/// haft serves a changed program.toml without dropping a running call, and an invalid program.toml changes nothing.
 #[test]
 fn another_program_is_served_without_dropping_a_call() {
     let stage = Stage::new(WRITES_HERE);
@@ -48,7 +47,7 @@ fn another_program_is_served_without_dropping_a_call() {
     // The same tools again: no notification.
     stage.program(&format!("{SAY}# the same\n"));
     peer.says("program loaded again");
-    // What would have been told of them comes before what is told of others.
+    // A notification for the same tools would come before the one for other tools.
     stage.program(TELL);
     peer.says("program loaded again");
     hears_of_it(&mut peer);
@@ -56,7 +55,7 @@ fn another_program_is_served_without_dropping_a_call() {
     assert!(!peer.aside.iter().any(|message| message["method"] == CHANGED), "{:?}", peer.aside);
 }
 
-/// Rights that were taken away are gone with the next call.
+/// A right that was removed from program.toml is missing in the next call.
 #[test]
 fn rights_change_with_the_program() {
     let stage = Stage::new("");
@@ -75,8 +74,8 @@ fn rights_change_with_the_program() {
     assert_eq!(peer.call("guest__open", open)["isError"], true);
 }
 
-/// A plugin that is built anew is served anew; one that was never seen is served as soon as it is listed, and
-/// `tools/list` waits for it.
+/// haft serves a plugin's new component. It serves a plugin that it has never seen once its tools are known, and
+/// `tools/list` waits for them.
 #[test]
 fn another_component_is_served() {
     let stage = Stage::new("");
@@ -88,17 +87,17 @@ fn another_component_is_served() {
     put("hello");
     stage.program("\n[[plugins]]\nname = \"own\"\ncomponent = \"own.wasm\"\n");
     let mut command = stage.command(&["serve"]);
-    // Nothing is known here yet but what haft carries.
+    // Only the records of built-in plugins are known with this cache.
     command.env("XDG_CACHE_HOME", crate::common::own_cache(stage.home()));
     let mut peer = Peer::of(command);
     peer.initialize("2025-11-25", &json!({}));
     peer.notify("notifications/initialized", json!({}));
-    // Where looking takes too long the list comes without, and the client hears of it.
+    // If the lookup takes too long, the list comes without the tools, and a notification follows.
     while !names(&mut peer).contains(&"own__hello".to_owned()) {
         hears_of_it(&mut peer);
     }
     put("wordcount");
-    // The first notice may still be of the first list.
+    // The first notification may still belong to the first list.
     let now = loop {
         hears_of_it(&mut peer);
         let now = names(&mut peer);
@@ -109,7 +108,7 @@ fn another_component_is_served() {
     assert!(!now.contains(&"own__hello".to_owned()), "{now:?}");
 }
 
-/// Clients of later revisions subscribe.
+/// A client of a later revision gets the changes that it subscribes to.
 #[test]
 fn a_subscriber_is_told() {
     let stage = Stage::new("");
@@ -128,7 +127,7 @@ fn a_subscriber_is_told() {
     assert_eq!(peer.hang_up(), Some(0));
 }
 
-/// X6, X7: a change of program.toml widens no right by itself, whoever made it; what a person agrees to does, at once.
+/// X6, X7: a change of program.toml widens no right by itself; a person's consent does, at once.
 #[test]
 fn a_reload_widens_no_right_by_itself() {
     let stage = Stage::new("");

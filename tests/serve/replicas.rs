@@ -22,14 +22,14 @@ fn call_tool(site: &Site, name: &str, arguments: &Value, more: &Value) -> Value 
     site.post(&headers, &message).answer()
 }
 
-/// A yes to what `asked` asks.
+/// A yes to the question of `asked`.
 fn yes(asked: &Value) -> Value {
     assert_eq!(asked["result"]["resultType"], "input_required", "{asked}");
     let yes = json!({"approve": {"action": "accept", "content": {"approve": true}}});
     json!({"requestState": asked["result"]["requestState"], "inputResponses": yes})
 }
 
-/// C07: asked by one, answered to another, and used up for both; also for one that is started later.
+/// C07: an answer to one replica's question is valid for another replica, also one started later, and only once.
 #[test]
 fn an_answer_is_good_for_every_replica_once() {
     let stage = Stage::new(CONFIRM);
@@ -51,8 +51,7 @@ fn an_answer_is_good_for_every_replica_once() {
     assert_eq!(call(&two, "echo after", &waiting)["error"]["code"], -32602);
 }
 
-/// C07: a yes is one to the words that were read: where program.toml says another command by now, the person is
-/// asked anew.
+/// C07: a yes is valid for the text that the user read: if program.toml has another command by then, haft asks again.
 #[test]
 fn an_answer_is_good_for_the_words_that_were_read() {
     let program = |command: &str| {
@@ -76,7 +75,7 @@ fn an_answer_is_good_for_the_words_that_were_read() {
     assert!(text(&done["result"]).contains("dangerous"), "{done}");
 }
 
-/// C07: another user or another program cannot use the answer; and no tool reaches the key.
+/// C07: an answer is invalid for another caller and another program, and no tool reads the key.
 #[test]
 fn an_answer_is_good_for_its_caller_and_program_alone() {
     let stage = Stage::new(CONFIRM);

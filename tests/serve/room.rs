@@ -10,7 +10,7 @@ use super::Stage;
 use super::http::{Site, reply};
 use crate::common::wait::{until, until_some};
 
-/// Whether the other side has hung up.
+/// Whether the other side has closed the connection.
 fn is_closed(mut stream: &TcpStream) -> bool {
     stream.set_nonblocking(true).unwrap();
     match stream.read(&mut [0; 1]) {
@@ -19,10 +19,10 @@ fn is_closed(mut stream: &TcpStream) -> bool {
     }
 }
 
-/// A program that has room for so many connections.
+/// A program with a limit of 800 connections.
 pub(crate) const CROWDED: &str = "\n[serve]\nmax_connections = 800\n";
 
-/// Opens 400 connections that send nothing, half a request or no token, while a client is served.
+/// Opens 400 connections that send nothing, half a request or no valid token, while haft serves a client.
 pub(crate) fn crowd(site: &Site) -> Vec<TcpStream> {
     let is_served = || site.modern(&[], "tools/list", json!({})).status == 200;
     let silent = |count: usize| {
@@ -43,7 +43,7 @@ pub(crate) fn crowd(site: &Site) -> Vec<TcpStream> {
     silent
 }
 
-/// S11: connections that send nothing, or half a request, keep no client out.
+/// S11: connections that send nothing or half a request block no client.
 #[test]
 fn connections_without_a_token_give_way() {
     let stage = Stage::new(CROWDED);
@@ -54,7 +54,7 @@ fn connections_without_a_token_give_way() {
     });
 }
 
-/// S11: a body that comes a byte at a time holds the place of its own sender alone, and not for long.
+/// S11: a body that arrives byte by byte blocks only its own sender, for a limited time.
 #[test]
 fn a_slow_body_keeps_nobody_out() {
     let stage = Stage::new("\n[serve]\nmax_connections = 64\n");
@@ -71,7 +71,7 @@ fn a_slow_body_keeps_nobody_out() {
     drop(slow);
 }
 
-/// C05: no client loses its session to another; a client without room is told when to retry.
+/// C05: no client loses its session to another; a client beyond the limit gets the time to retry.
 #[test]
 fn a_full_house_turns_nobody_out() {
     let stage = Stage::new("\n[serve]\nmax_sessions = 4\n");
@@ -89,7 +89,7 @@ fn a_full_house_turns_nobody_out() {
     assert!(served[1..].iter().all(|session| site.list(session) == 200));
 }
 
-/// C05: a thousand clients with a session each, all of them served, for little memory.
+/// C05: haft serves a thousand clients with a session each, with less than 96 MiB of additional memory.
 #[test]
 fn a_thousand_sessions_are_served() {
     let stage = Stage::new("");
@@ -108,7 +108,7 @@ fn a_thousand_sessions_are_served() {
     assert!(sessions.iter().all(|session| site.list(session) == 200));
 }
 
-/// C05: 200 clients at the same time, each with a session, a stream that stays open, and a call.
+/// C05: haft serves 200 concurrent clients, each with a session, an open stream and a call.
 #[test]
 fn two_hundred_clients_at_once_are_served() {
     let stage = Stage::new("");
@@ -136,7 +136,7 @@ fn two_hundred_clients_at_once_are_served() {
     assert!(clients.iter().all(|(session, stream)| site.list(session) == 200 && !is_closed(stream)));
 }
 
-/// C05: a client that is being answered keeps its connection; others are told to come back.
+/// C05: a client with an open stream keeps its connection; a client beyond the limit gets the time to retry.
 #[test]
 fn a_full_house_of_connections_says_so() {
     let stage = Stage::new("\n[serve]\nmax_connections = 4\n");
@@ -147,7 +147,7 @@ fn a_full_house_of_connections_says_so() {
         ("mcp-protocol-version", "2025-11-25"),
         ("content-length", ""),
     ];
-    // The connection that asked for the session has a place until the server has seen that it is closed.
+    // The connection that opened the session counts until the server has noticed that it is closed.
     let opened = || {
         let mut stream = site.connect();
         stream.write_all(site.head("GET", &own, 0).as_bytes()).unwrap();
@@ -166,7 +166,7 @@ fn a_full_house_of_connections_says_so() {
     assert_eq!(reply(stream).status, 401);
 }
 
-/// Bytes of memory that a process holds.
+/// The resident memory of a process, in bytes.
 fn resident(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! A program with MCP servers: their tools are served like all others, and the servers keep running while the
+//! A program with MCP servers: haft serves their tools like all others, and the servers keep running while the
 //! program changes.
 
 use serde_json::json;
@@ -9,7 +9,7 @@ use super::reload::{hears_of_it, names};
 use crate::common::wait::until;
 use crate::mcp::fake;
 
-/// A program with the fake server in it, which writes down in the workspace what it hears.
+/// A program with the fake server, which records its messages in the workspace.
 pub(crate) fn stage(like: &serde_json::Value) -> Stage {
     let stage = Stage::new("");
     stage.program(&program(like, ""));
@@ -20,12 +20,12 @@ fn program(like: &serde_json::Value, more: &str) -> String {
     format!("{more}\n[sandbox]\nworkspace = \".\"\n{}", fake::toml("own", like, ""))
 }
 
-/// How often the server was started: each is asked once what it has.
+/// The number of starts of the server: each start lists the tools once.
 fn starts(stage: &Stage) -> usize {
     fake::methods(&stage.path("")).iter().filter(|method| *method == "tools/list").count()
 }
 
-/// The list, when it holds `tool`. Where looking takes too long it comes without at first.
+/// The list, once it contains `tool`. If the lookup takes too long, the first list comes without.
 fn names_with(peer: &mut Peer, tool: &str) -> Vec<String> {
     loop {
         let listed = names(peer);
@@ -36,8 +36,8 @@ fn names_with(peer: &mut Peer, tool: &str) -> Vec<String> {
     }
 }
 
-/// MC01, MC02: the first list holds the tools of a server that was never asked, and the next haft
-/// answers it without starting anybody.
+/// MC01, MC02: the first list contains the tools of a new server, and a later haft answers the list without starting
+/// the server.
 #[test]
 fn tools_of_servers_are_served() {
     let stage = stage(&json!({}));
@@ -52,7 +52,7 @@ fn tools_of_servers_are_served() {
     assert_eq!(text(&peer.call("mcp__own__echo", json!({"a": 2}))), "{\"a\":2}");
 }
 
-/// MC06: clients hear of a server whose tools become others.
+/// MC06: clients get a notification when a server's tools change.
 #[test]
 fn a_server_s_other_tools_are_told() {
     let stage = Stage::new("");
@@ -64,8 +64,8 @@ fn a_server_s_other_tools_are_told() {
     names_with(&mut peer, "mcp__own__added");
 }
 
-/// MC09: a server that is declared as before is the same process after the program has changed, and finishes
-/// the call that it is at.
+/// MC09: a server whose declaration has not changed stays the same process when the program changes, and finishes its
+/// call.
 #[test]
 fn a_server_outlives_a_change_of_the_program() {
     let stage = stage(&json!({}));
@@ -82,13 +82,13 @@ fn a_server_outlives_a_change_of_the_program() {
     std::fs::write(stage.path("wake"), "").unwrap();
     assert_eq!(text(&peer.answer(slow)["result"]), "woke up");
     assert_eq!(starts(&stage), before);
-    // One that is declared otherwise is another.
+    // A changed declaration starts another server.
     stage.program(&program(&json!({"other": true}), say));
     peer.says("program loaded again");
     until("the other server is started", || starts(&stage) > before);
 }
 
-/// MC08: a tool whose definition no client takes hides no other, of its server or elsewhere.
+/// MC08: a tool with an invalid definition hides no other tool.
 #[test]
 fn a_bad_definition_hides_no_other_tool() {
     let stage = stage(&json!({"tools": "bad"}));
@@ -100,7 +100,7 @@ fn a_bad_definition_hides_no_other_tool() {
     assert_eq!(text(&peer.call("mcp__own__echo", json!({}))), "{}");
 }
 
-/// MC10: a client that hangs up leaves no server behind, not even one that does not want to end.
+/// MC10: no server is left after a client disconnected, not even one that ignores the request to end.
 #[test]
 fn hanging_up_leaves_no_server() {
     let mark = format!("mc10-served-{}", std::process::id());
@@ -116,7 +116,7 @@ fn hanging_up_leaves_no_server() {
     until("the server is gone", || !crate::mcp::is_running(&mark));
 }
 
-/// (B14) What a server promises of its data, and its data, pass as they are: a success stays one, however long its data are.
+/// (B14) A server's output schema and data pass unchanged: a success stays a success, also with long data.
 #[test]
 fn a_promise_of_a_server_and_its_data_pass_unchanged() {
     let data = "x".repeat(100_000);

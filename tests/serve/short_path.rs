@@ -1,4 +1,4 @@
-//! HTTP requests that the reading thread answers, and those that it begins and other threads finish.
+//! HTTP requests that the reading thread answers, and those that it starts and other threads finish.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -23,7 +23,7 @@ fn call(site: &Site, session: &str, id: i64, params: &Value) -> Reply {
     site.post(&own, &json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}))
 }
 
-/// The form of an answer.
+/// The content type of an answer.
 fn form(reply: &Reply) -> &str {
     reply.header("content-type").unwrap_or_default()
 }
@@ -31,8 +31,8 @@ fn form(reply: &Reply) -> &str {
 const OBJECT: &str = "application/json";
 const EVENTS: &str = "text/event-stream";
 
-/// HA2: an answer has the same form however long the call before took, in a session and without, with a progress token and
-/// without.
+/// HA2: the form of an answer does not depend on the duration of earlier calls: in a session and without, with a
+/// progress token and without.
 #[test]
 fn an_answer_has_the_same_form_however_long_the_call_before_took() {
     let stage = Stage::new("");
@@ -68,7 +68,7 @@ fn an_answer_has_the_same_form_however_long_the_call_before_took() {
     }
 }
 
-/// C05: a short call is answered at once, the same with a session and without.
+/// C05: haft answers a short call at once, in a session and without.
 #[test]
 fn short_calls_are_answered_at_once() {
     let stage = Stage::new("");
@@ -84,7 +84,7 @@ fn short_calls_are_answered_at_once() {
     assert_eq!(answer["result"]["content"][0]["text"], "modern", "{answer}");
     assert_eq!(answer["result"]["resultType"], "complete", "{answer}");
     assert!(!modern.body.contains("data:"), "{modern:?}");
-    // What is wrong in a head is told as ever.
+    // Errors in a head get their usual status.
     for (name, value, status) in [
         ("mcp-name", "guest__other", 400),
         ("mcp-method", "tools/list", 400),
@@ -99,7 +99,7 @@ fn short_calls_are_answered_at_once() {
     assert!(noted >= 5, "every call is in the journal: {noted}");
 }
 
-/// C05: what a call tells its client comes before the answer, in the stream of its request, wherever it was begun.
+/// C05: progress of a call comes before the answer, in the stream of its request, on any thread.
 #[test]
 fn progress_of_short_calls_is_told_in_their_streams() {
     let stage = Stage::new("");
@@ -111,7 +111,7 @@ fn progress_of_short_calls_is_told_in_their_streams() {
         assert_told(&reply, &json!(token));
     }
     assert_told(&call(&site, &session, 1, &params(json!("later"))), &json!("later"));
-    // More than the client of one that was begun elsewhere would be sent meanwhile.
+    // More events than the queue of a client whose call started on another thread.
     let many =
         json!({"name": "guest__flood_host", "arguments": {"calls": 900}, "_meta": {"progressToken": "many"}});
     let reply = call(&site, &session, 2, &many);
@@ -136,8 +136,8 @@ fn assert_told(reply: &Reply, token: &Value) {
     assert_eq!(messages[5]["result"]["isError"], false, "{reply:?}");
 }
 
-/// MC09: a call that was expected to be short and is not is as every other: its answer can be had again, it can be
-/// cancelled, and it ends with a client that has no session.
+/// MC09: a call that is longer than expected is like any other: its answer can be fetched again, a client can cancel
+/// it, and it ends with a client without a session.
 #[test]
 fn a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     let stage = Stage::new("[plugins.limits]\ntime = \"10m\"\n");
@@ -185,19 +185,19 @@ fn a_call_that_was_begun_as_a_short_one_is_as_every_other() {
     await_calls(&stage, 1, true);
     drop(stream);
     await_calls(&stage, 2, false);
-    // None was made a second time by whoever went on with it.
+    // No call was made a second time by the thread that continued it.
     let count = |text: &str| ended(&stage).iter().filter(|line| line.contains(text)).count();
     assert_eq!((count("\"ms\":700"), count("600000")), (1, 2), "{:?}", ended(&stage));
 }
 
-/// The calls that are in the journal and over.
+/// The journal's lines of ended calls.
 fn ended(stage: &Stage) -> Vec<String> {
     let log =
         String::from_utf8(stage.command(&["log", "--json", "-n", "all"]).output().unwrap().stdout).unwrap();
     log.lines().filter(|line| !line.contains("\"started\"")).map(str::to_owned).collect()
 }
 
-/// Waits until so many calls that take ten minutes are in the journal, as under way or as over.
+/// Waits until the journal has `count` calls of ten minutes, running or ended.
 fn await_calls(stage: &Stage, count: usize, are_under_way: bool) {
     until("the calls are in the journal", || {
         let log = String::from_utf8(stage.command(&["log", "--json"]).output().unwrap().stdout).unwrap();
@@ -206,7 +206,7 @@ fn await_calls(stage: &Stage, count: usize, are_under_way: bool) {
     });
 }
 
-/// A server without tools, for a runtime of one worker.
+/// A server without tools, and a runtime with one worker.
 fn nothing() -> (Runtime, Publisher, ToolSnapshots) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let snapshot = ToolSnapshot::new(
@@ -219,7 +219,7 @@ fn nothing() -> (Runtime, Publisher, ToolSnapshots) {
     (runtime, publisher, snapshots)
 }
 
-/// Keeps the only worker of a runtime busy while `work` is done, which must not wait for it.
+/// Keeps the only worker of a runtime busy during `work`, which must not wait for it.
 fn beside_busy_worker<T>(runtime: &Runtime, work: impl FnOnce() -> T) -> T {
     let (release, held) = channel::<()>();
     let (begun, begins) = channel();
@@ -244,7 +244,7 @@ fn initialize() -> Value {
     json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open})
 }
 
-/// WA03: a ping is answered by the thread that read it, whatever all others are busy with. Standard streams.
+/// WA03: the reading thread of the standard streams answers a ping, also if all other threads are busy.
 #[test]
 fn a_ping_on_standard_streams_waits_for_no_other_thread() {
     let (runtime, _publisher, snapshots) = nothing();
@@ -268,7 +268,7 @@ fn a_ping_on_standard_streams_waits_for_no_other_thread() {
     runtime.block_on(serving).unwrap().unwrap();
 }
 
-/// WA03: the same over HTTP.
+/// WA03: the reading thread of an HTTP connection answers a ping, also if all other threads are busy.
 #[test]
 fn a_ping_over_http_waits_for_no_other_thread() {
     let (runtime, _publisher, snapshots) = nothing();

@@ -1,4 +1,4 @@
-//! Skills over MCP (SEP-2640): those of a program reach its clients, and those of a server its own agent.
+//! Skills over MCP (SEP-2640): haft serves the skills of a program to its clients.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ fn write(stage: &Stage, name: &str, content: impl AsRef<[u8]>) {
     fs::write(path, content).unwrap();
 }
 
-/// A program with a skill of its own.
+/// A program with a skill.
 fn stage() -> Stage {
     let stage = Stage::new("");
     write(&stage, "pdf/SKILL.md", SKILL);
@@ -35,7 +35,8 @@ fn read(peer: &mut Peer, uri: &str) -> Value {
     peer.request("resources/read", json!({ "uri": uri }))
 }
 
-/// An entry has the whole head and a digest of each file, and each file is read by its URI, as it was listed.
+/// An entry has the whole frontmatter and a digest of each file; a client reads each file by its URI, as it was
+/// listed.
 #[test]
 fn skills_are_served_with_the_digests_of_their_files() {
     let stage = stage();
@@ -82,7 +83,7 @@ fn skills_are_served_with_the_digests_of_their_files() {
     }
     let refused = peer.request("skills/list", json!({ "cursor": "9" }));
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
-    // What was listed is what is given, or nothing.
+    // haft gives a file as it was listed, or refuses.
     write(&stage, "pdf/references/how to.md", "Evil");
     let refused = read(&mut peer, "skill://pdf/references/how%20to.md");
     assert!(
@@ -91,7 +92,7 @@ fn skills_are_served_with_the_digests_of_their_files() {
     );
 }
 
-/// A folder of a skill lists what lies directly in it.
+/// The listing of a skill's folder contains its direct children.
 #[test]
 fn folders_of_skills_are_read() {
     let stage = stage();
@@ -110,7 +111,7 @@ fn folders_of_skills_are_read() {
     }
 }
 
-/// A list has pages of a bounded size, and all skills are on one of them.
+/// A list of skills has pages of bounded size, and each skill is on one page.
 #[test]
 fn skills_are_listed_in_pages() {
     let stage = Stage::new("");
@@ -137,7 +138,7 @@ fn skills_are_listed_in_pages() {
     assert_eq!((names.join(""), pages), ("abcd".to_owned(), 2));
 }
 
-/// A client sees the skills that `--tools` names, by the names that lists of tools know them by.
+/// A client sees the skills that `--tools` names, by their names in tool lists.
 #[test]
 fn a_client_sees_the_skills_that_it_may_use() {
     let stage = stage();
@@ -152,7 +153,7 @@ fn a_client_sees_the_skills_that_it_may_use() {
     }
 }
 
-/// What is no skill by the specification is not served, and hides no other one.
+/// haft does not serve a folder that is not a valid skill, and the folder hides no other skill.
 #[test]
 fn a_folder_that_is_no_skill_hides_no_other() {
     let stage = stage();
@@ -168,7 +169,7 @@ fn a_folder_that_is_no_skill_hides_no_other() {
     assert_eq!(seen.iter().map(|skill| &skill["frontmatter"]["name"]).collect::<Vec<_>>(), ["pdf"]);
 }
 
-/// Clients hear that the list has become another one.
+/// Clients get a notification when the list of skills changes.
 #[test]
 fn clients_hear_of_another_skill() {
     let stage = stage();

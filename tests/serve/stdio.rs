@@ -6,7 +6,7 @@ use super::peer::{Peer, text};
 use super::{Stage, WRITES_HERE};
 use crate::common::wait::ended;
 
-/// MC01: every revision with a handshake is spoken, and one that nobody knows is answered with one that is.
+/// MC01: haft supports every revision with a handshake, and answers an unknown one with the latest of them.
 #[test]
 fn a_session_is_opened_in_every_revision_that_has_them() {
     let stage = Stage::new("");
@@ -21,7 +21,7 @@ fn a_session_is_opened_in_every_revision_that_has_them() {
     assert_eq!(answer["result"]["protocolVersion"], "2025-11-25", "{answer}");
 }
 
-/// The one request that a client may make before it has opened its session.
+/// haft answers a ping before the client has opened its session.
 #[test]
 fn a_ping_is_answered_before_a_session_is_opened() {
     let stage = Stage::new("");
@@ -43,7 +43,7 @@ fn a_server_says_who_it_is_and_what_it_can() {
     assert!(instructions.starts_with("For tests.\n\nRelative paths are below `"), "{instructions}");
 }
 
-/// TE06: all tools, in order, with annotations and schemas, in the first answer.
+/// TE06: the first list contains all tools, in a stable order, with annotations and schemas.
 #[test]
 fn the_list_is_whole_and_stable() {
     let stage = Stage::new("\n[[tools]]\nname = \"say\"\ndescription = \"Says it\"\ncommand = \"echo\"\n");
@@ -64,7 +64,7 @@ fn the_list_is_whole_and_stable() {
     assert_eq!(wrong["error"]["code"], -32602, "{wrong}");
 }
 
-/// (B01) The tools of a target are served as `haft tools` lists them: they are there once it is connected.
+/// (B01) haft serves the tools of a target as `haft tools` lists them, once the target is connected.
 #[test]
 fn tools_of_a_target_are_served() {
     let stage = Stage::new("\n[backend]\ntarget_tools = true\n");
@@ -79,7 +79,7 @@ fn tools_of_a_target_are_served() {
     assert!(!super::reload::names(&mut peer).contains(&"bash".to_owned()));
 }
 
-/// MC13, from the other side: two plugins with a tool of one name are both callable.
+/// MC13, for a client: two plugins with a tool of one name are both callable.
 #[test]
 fn tools_of_one_name_are_both_callable() {
     let component = crate::common::hostile();
@@ -90,7 +90,7 @@ fn tools_of_one_name_are_both_callable() {
     }
 }
 
-/// MC03: every kind of answer.
+/// MC03: each kind of result arrives as its own: binary, structured, failed, invalid arguments, unknown tool.
 #[test]
 fn answers_arrive_as_what_they_are() {
     let stage = Stage::new("");
@@ -136,7 +136,7 @@ fn progress_is_told_in_order() {
     assert!(progress(&peer.aside).is_empty(), "{:?}", peer.aside);
 }
 
-/// Messages of tools are the client's log, from the level that it asks for.
+/// A client gets the messages of tools as log notifications, from the level that it sets.
 #[test]
 fn messages_are_the_client_s_log() {
     let stage = Stage::new("");
@@ -158,8 +158,8 @@ fn messages_are_the_client_s_log() {
     assert!(live, "{:?}", peer.aside);
 }
 
-/// A guest that prints, one that falls and a command that shouts put no byte on the stream: every line
-/// of it is parsed.
+/// A guest that prints, a guest that panics and a command that writes to the terminal put no byte on the stream: the
+/// client parses every line.
 #[test]
 fn nothing_but_messages_is_written() {
     let stage = Stage::new("");
@@ -179,7 +179,7 @@ fn nothing_but_messages_is_written() {
     assert!(!peer.stderr().is_empty(), "the log goes to standard error");
 }
 
-/// What clients ask besides, and what they get wrong, is survived.
+/// haft answers optional methods and invalid requests, and survives odd notifications.
 #[test]
 fn odd_requests_are_answered() {
     let stage = Stage::new("");
@@ -214,7 +214,7 @@ fn odd_requests_are_answered() {
     assert_eq!(peer.answer("a string")["result"], json!({}));
 }
 
-/// Calls run at the same time, and a slow one holds up nothing.
+/// Calls run concurrently, and a slow one delays neither calls nor pings.
 #[test]
 fn calls_run_at_the_same_time() {
     let stage = Stage::new(WRITES_HERE);
@@ -243,7 +243,7 @@ fn what_was_asked_before_hanging_up_is_answered() {
     let open = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": client});
     let initialize = json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": open});
     let list = json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"});
-    // A file ends behind its last byte, however busy the machine is.
+    // A file, because its end follows its last byte also on a busy machine.
     std::fs::write(stage.path("requests"), format!("{initialize}\n{list}")).unwrap();
     let requests = std::fs::File::open(stage.path("requests")).unwrap();
     let said = stage.command(&["serve"]).stdin(requests).output().unwrap();
@@ -252,7 +252,7 @@ fn what_was_asked_before_hanging_up_is_answered() {
     assert!(answers.find(|answer| answer["id"] == 2).unwrap()["result"]["tools"].is_array());
 }
 
-/// haft ends with its client.
+/// haft ends when its client closes the input.
 #[test]
 fn a_client_that_hangs_up_ends_haft() {
     let stage = Stage::new("");
@@ -263,7 +263,7 @@ fn a_client_that_hangs_up_ends_haft() {
     assert_eq!(never.hang_up(), Some(0), "{}", never.stderr());
 }
 
-/// SIGTERM lets what is under way come to its end.
+/// After SIGTERM haft finishes its running calls, then ends.
 #[test]
 fn a_signal_ends_haft_when_the_calls_are_done() {
     let stage = Stage::new(WRITES_HERE);
@@ -277,7 +277,7 @@ fn a_signal_ends_haft_when_the_calls_are_done() {
     assert_eq!(ended(&mut peer.child).code(), Some(0));
 }
 
-/// `haft serve` says what is wrong with a program before a client waits for it.
+/// `haft serve` reports an invalid program before a client waits for an answer.
 #[test]
 fn a_broken_program_is_not_served() {
     let stage = Stage::new("\nno_such_key = 1\n");
@@ -286,7 +286,7 @@ fn a_broken_program_is_not_served() {
     assert!(peer.says("program.toml").contains("no_such_key"));
 }
 
-/// `--tools` serves some.
+/// `--tools` serves the named tools alone.
 #[test]
 fn some_tools_can_be_served() {
     let stage = Stage::new("");
@@ -299,7 +299,7 @@ fn some_tools_can_be_served() {
     assert_eq!(peer.request("tools/call", json!({"name": "bash"}))["error"]["code"], -32602);
 }
 
-/// One plugin alone, by its own names.
+/// `--plugin` serves one plugin, with the plugin's own tool names.
 #[test]
 fn one_plugin_can_be_served_by_its_own_names() {
     let stage = Stage::new("");
@@ -320,7 +320,7 @@ fn one_plugin_can_be_served_by_its_own_names() {
     wrong.says("it has `guest`");
 }
 
-/// What is printed for a client leads to this haft and this program.
+/// A printed client configuration starts this haft with this program.
 #[test]
 fn a_client_s_configuration_starts_this_haft() {
     let stage = Stage::new("");
@@ -355,7 +355,7 @@ fn a_client_s_configuration_starts_this_haft() {
         words[3..],
         [json!("--tools"), json!("e*"), json!("--allow"), json!(allow), json!("--no-journal")]
     );
-    // An editor's sessions have folders of their own, where relative paths begin.
+    // An editor's sessions have their own folders, from which relative paths start.
     let given = ["acp", "--model", "fast", "--allow", "write=.", "--print-config", "zed"];
     let output = stage.command(&given).output().unwrap();
     let file: Value = serde_json::from_slice(&output.stdout).unwrap();

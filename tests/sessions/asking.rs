@@ -1,4 +1,4 @@
-//! Approvals that a user of `haft chat` gives to an agent that is a tool, and withdraws.
+//! Approvals that a user of `haft chat` gives to an agent that is a tool, and their withdrawal.
 
 use serde_json::{Value, json};
 
@@ -9,7 +9,7 @@ use super::terminal::Terminal;
 const PART: &str = "shell_confirm = true\n[[agents]]\nname = \"part\"\ndescription = \"P.\"\n\
                     system_prompt = \"You are a part.\"\ntools = [\"bash\"]\n";
 
-/// Hands everything to the agent, which runs a command, and says what came of it.
+/// Calls the agent, which runs a command, and reports its answer.
 fn script(messages: &[Value]) -> Says {
     let is_part = messages[0]["content"] == "You are a part.";
     if messages.last().is_some_and(|message| message["role"] == "tool") {
@@ -23,7 +23,8 @@ fn script(messages: &[Value]) -> Says {
     }
 }
 
-/// `always` holds for the agent until `/deny` takes it back; what the person allows to the model is none of the agent's.
+/// `always` applies to the agent until `/deny` withdraws it; the user's approval for the model does not apply to the
+/// agent.
 #[test]
 fn what_is_allowed_to_an_agent_is_shown_and_taken_back() {
     let place = Place::new(Model::start(script), PART);

@@ -9,7 +9,7 @@ use super::Place;
 use super::model::{Model, Says};
 use super::terminal::Terminal;
 
-/// Says what it was shown last.
+/// Reports the attachments of the last message.
 fn script(messages: &[Value]) -> Says {
     let last = messages.last().unwrap()["content"].to_string();
     let pictures = last.matches("data:image/png").count();
@@ -39,7 +39,7 @@ fn a_person_attaches_files_to_what_is_said_next() {
     place.model.assert_content();
 }
 
-/// What was attached to words that the provider refused is sent with the next ones.
+/// Files attached to a prompt that the provider refused are sent with the next prompt.
 #[test]
 fn files_outlive_a_turn_that_was_refused() {
     let was_asked = AtomicBool::new(false);

@@ -1,4 +1,4 @@
-//! `haft chat` at a real terminal: the user types, reads, approves, denies, stops, leaves and returns.
+//! `haft chat` at a terminal: the user types, reads, approves, denies, stops, leaves and returns.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,16 @@ use super::model::{Model, Says, answers, asked};
 use super::terminal::Terminal;
 use crate::common::wait::until;
 
-/// Whether words were seen before the last one was said.
+/// Whether the test saw the first words before the last one was sent.
 static SEEN: AtomicBool = AtomicBool::new(false);
 
-/// What to ask for so that a tool sleeps as long as no other process does: another test may run at the same time, and
-/// another suite.
+/// A prompt that makes a tool sleep for a duration that no other process uses, because other tests may run
+/// concurrently.
 fn nap(test: u32) -> String {
     format!("nap 61.{test}{}", std::process::id())
 }
 
-/// Does what it is told; to what a tool answered it says what that was.
+/// Runs the command of the prompt, and reports a tool's answer.
 fn script(messages: &[Value]) -> Says {
     if messages.last().is_some_and(|message| message["role"] == "tool") {
         let (_, _, answer) = answers(messages).pop().unwrap();
@@ -45,7 +45,7 @@ fn script(messages: &[Value]) -> Says {
     }
 }
 
-/// Whether some process sleeps as [`nap`] asks for.
+/// Whether a process sleeps for the duration of [`nap`].
 fn somebody_naps(nap: &str) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let lines = processes.filter_map(|process| fs::read(process.path().join("cmdline")).ok());
@@ -53,7 +53,7 @@ fn somebody_naps(nap: &str) -> bool {
     lines.into_iter().any(|line| String::from_utf8_lossy(&line) == sleeps)
 }
 
-/// RS06, RS09, PL20: stream, approve, deny, always, stop, leave, come back.
+/// RS06, RS09, PL20: a user streams, approves, denies, stops, allows, leaves and resumes a conversation.
 #[test]
 fn a_conversation_at_a_terminal() {
     let place = Place::new(Model::start(script), "shell_confirm = true\n");
@@ -78,7 +78,7 @@ fn a_conversation_at_a_terminal() {
     assert_eq!(place.listed().len(), 1);
 }
 
-/// Words are seen as they arrive, as Markdown.
+/// The terminal shows words as they arrive, as Markdown.
 fn streams(terminal: &Terminal) {
     terminal.enter("count");
     let early = terminal.sees("one two", 1);
@@ -89,7 +89,7 @@ fn streams(terminal: &Terminal) {
     terminal.sees("input tokens", 1);
 }
 
-/// A call is shown exactly, runs after a yes and not after a no, and its line is told.
+/// A question shows the exact call; the call runs after a yes and not after a no, and one line reports its result.
 fn approves_and_denies(terminal: &Terminal) {
     terminal.enter("yes");
     let asked = terminal.sees("[y/N/always]", 1);
@@ -107,7 +107,7 @@ fn approves_and_denies(terminal: &Terminal) {
     terminal.sees("input tokens", 3);
 }
 
-/// Ctrl-C stops while the person is asked, and while the tool works: nothing is left behind.
+/// Ctrl-C stops a question and a running tool, and leaves no process.
 fn stops(terminal: &Terminal) {
     terminal.enter("hm");
     terminal.sees("[y/N/always]", 3);
@@ -125,7 +125,7 @@ fn stops(terminal: &Terminal) {
     terminal.sees("input tokens", 5);
 }
 
-/// `always` holds for the session, and can be taken back.
+/// `always` applies to the session, and `/deny` withdraws it.
 fn allows(terminal: &Terminal) {
     terminal.enter("again");
     terminal.sees("[y/N/always]", 5);
@@ -140,14 +140,14 @@ fn allows(terminal: &Terminal) {
     terminal.sees("allowed in this session: bash", 1);
     terminal.enter("/deny bash");
     terminal.sees("`bash` needs approval again", 1);
-    // C08: a name that no tool has is not taken for one that was never allowed.
+    // C08: `/allow` and `/deny` refuse an unknown tool, and suggest the right name.
     terminal.enter("/allow bsah");
     terminal.sees("there is no tool `bsah`; did you mean `bash`?", 1);
     terminal.enter("/deny bsah");
     terminal.sees("there is no tool `bsah`; did you mean `bash`?", 2);
 }
 
-/// A rule is shown before it is written, and nothing is without a yes; what is written holds at once and next time.
+/// `/allow --save` shows a rule and writes it only after a yes; the rule applies at once and in later sessions.
 #[test]
 fn a_rule_is_kept_once_it_was_shown() {
     let place = Place::new(Model::start(script), "shell_confirm = true # mine\n");
@@ -180,7 +180,7 @@ fn a_rule_is_kept_once_it_was_shown() {
     terminal.sees("The tool said: kept-4711.", 1);
 }
 
-/// Everything that was said is there, and nothing that was allowed.
+/// A resumed session has all messages, and no approvals.
 fn comes_back(terminal: &Terminal, id: &str) {
     terminal.sees(&format!("continuing session {id}"), 1);
     terminal.enter("first");
@@ -195,7 +195,7 @@ fn comes_back(terminal: &Terminal, id: &str) {
     terminal.sees("ended with 0", 1);
 }
 
-/// Entries of several lines, history and completion.
+/// A user enters several lines, recalls the history and completes commands.
 #[test]
 fn a_line_is_edited_completed_and_found_again() {
     let echo = |messages: &[Value]| {
@@ -207,7 +207,7 @@ fn a_line_is_edited_completed_and_found_again() {
     terminal.enter("one\\");
     terminal.enter("two");
     terminal.sees("You said \"one\\ntwo\".", 1);
-    // Keys that are typed before a prompt go through the terminal's own line editing.
+    // Keys before a prompt go to the terminal's own line editing.
     terminal.waits_for_input();
     terminal.enter("three");
     terminal.sees("You said \"three\".", 1);
@@ -220,7 +220,7 @@ fn a_line_is_edited_completed_and_found_again() {
     terminal.sees("bash", 1);
     terminal.enter("/nonsense");
     terminal.sees("unknown command `/nonsense`", 1);
-    // One prompt for each line so far, and the one that waits.
+    // One prompt per line so far, and the current one.
     terminal.prompts(6);
     terminal.key("C-c");
     terminal.prompts(7);
@@ -230,12 +230,12 @@ fn a_line_is_edited_completed_and_found_again() {
     assert!(history.contains("\"one\\ntwo\"\n"), "{history}");
 }
 
-/// PL20: Ctrl-C twice leaves at once, whatever goes on.
+/// PL20: a second Ctrl-C ends haft at once, and stops the tool.
 #[test]
 fn two_interrupts_leave() {
     let place = Place::new(Model::start(script), "");
     let nap = nap(2);
-    // A tool that hears no signal but the last.
+    // The tool ends only by SIGKILL.
     let Some(terminal) = Terminal::start(&place, "twice", &["run", &nap]) else { return };
     until("the tool never ran", || !place.files().is_empty() && somebody_naps(&nap));
     terminal.key("C-c");
@@ -257,7 +257,7 @@ fn a_pipe_is_not_talked_to() {
     );
 }
 
-/// Edits a file, or counts; then it is done.
+/// Edits a file, or counts; then ends.
 fn changes(messages: &[Value]) -> Says {
     if messages.last().is_some_and(|message| message["role"] == "tool") {
         return Says::text("Done.");
@@ -272,8 +272,8 @@ fn changes(messages: &[Value]) -> Says {
     }
 }
 
-/// U3: an edit is approved as the lines that differ; of an answer the first lines are shown, and all with Ctrl-O, which
-/// leaves what is typed where it is.
+/// U3: the approval of an edit shows its diff; the terminal shows the first lines of an answer, and all of it after
+/// Ctrl-O, which keeps the typed text.
 #[test]
 fn changes_and_answers_are_there_to_read() {
     let place = Place::new(Model::start(changes), "[agent]\nask = [\"edit\"]\n");
@@ -303,7 +303,8 @@ fn changes_and_answers_are_there_to_read() {
     assert!(screen.contains("\n  29\n  30\n"), "{screen}");
 }
 
-/// U3: with `-v` all of an answer is shown, in a run too, and the call is a line that people read.
+/// U3: a run shows a readable line for each call and the first lines of its answer; with `-v` it shows the whole
+/// answer.
 #[test]
 fn a_run_shows_what_tools_answer() {
     let place = Place::new(Model::start(changes), "");

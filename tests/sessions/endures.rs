@@ -12,20 +12,20 @@ use super::kill::{assert_run_once, kills, random};
 use super::model::{Model, Says, answers};
 use crate::common::wait::until;
 
-/// Every so many requests one fails.
+/// One of this number of requests fails.
 const EVERY: usize = 5;
 
-/// An answer of this status.
+/// A response with this status.
 fn status(code: u16, more: &str, body: &str) -> String {
     format!("HTTP/1.1 {code} X\r\nconnection: close\r\ncontent-length: {}\r\n{more}\r\n{body}", body.len())
 }
 
-/// A success with this media type, which ends where the connection does.
+/// A success with this media type, whose end is the end of the connection.
 fn success(media_type: &str, body: &str) -> String {
     format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-type: {media_type}\r\n\r\n{body}")
 }
 
-/// A stream that says `text` and ends with `finish`.
+/// A stream with `text` and the reason `finish`.
 fn stream(text: &str, finish: &Value) -> String {
     let chunk =
         |delta: Value, finish: &Value| json!({ "choices": [{ "delta": delta, "finish_reason": finish }] });
@@ -33,7 +33,7 @@ fn stream(text: &str, finish: &Value) -> String {
     success("text/event-stream", &format!("data: {said}\n\ndata: {end}\n\ndata: [DONE]\n\n"))
 }
 
-/// A stream of these frames, and no more.
+/// A stream of these frames alone.
 fn frames(frames: &[Value]) -> String {
     success("text/event-stream", &frames.iter().map(|frame| format!("data: {frame}\n\n")).collect::<String>())
 }
@@ -86,7 +86,7 @@ fn failures() -> Vec<String> {
     ]
 }
 
-/// The next thing to do: an item that is not known to be there is appended, and looked for where nobody knows.
+/// The next call: appends the first missing item, and reads the log if the outcome of an earlier call is unknown.
 fn script(messages: &[Value], turns: usize) -> Says {
     let mut known = vec![""; turns + 1];
     for (_, arguments, answer) in answers(messages) {
@@ -117,7 +117,7 @@ fn script(messages: &[Value], turns: usize) -> Says {
     }
 }
 
-/// The same, which fails now and then, in each way in its turn.
+/// A model with this script that fails regularly, in each way in turn.
 fn failing(turns: usize) -> Model {
     let (failures, asked) = (failures(), AtomicUsize::new(0));
     assert_eq!(failures.len(), 30);
@@ -129,7 +129,8 @@ fn failing(turns: usize) -> Model {
     })
 }
 
-/// (PL20): none is lost and none is made twice. By night there are turns enough for all thirty kinds of failures.
+/// (PL20): a run with failures and kills makes every call once. With 200 kills it has enough turns for all thirty
+/// failures.
 #[test]
 fn a_long_task_outlasts_failures_and_kills() {
     let is_long = kills() >= 200;

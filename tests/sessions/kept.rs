@@ -1,4 +1,4 @@
-//! The saved data of a session, and the verbs that use them.
+//! The saved data of a session, and the commands for sessions.
 
 use std::fs;
 use std::io::Write;
@@ -13,7 +13,7 @@ use super::Place;
 use super::model::{Model, Says, answers, asked};
 use crate::cli::Answer;
 
-/// Reads two files at once, writes a third, and says what it read.
+/// Reads two files in one turn, writes a third, and reports their content.
 fn script(messages: &[Value]) -> Says {
     let read = |name: &str| ("read", json!({ "file_path": name }));
     let done: Vec<_> = answers(messages);
@@ -32,7 +32,8 @@ fn place() -> Place {
     place
 }
 
-/// PL03: a task with two tools at once; standard output is the answer alone, and a line tells of every call.
+/// PL03: a run with two concurrent calls prints the answer alone to standard output, and a line per call to standard
+/// error; haft saves the session.
 #[test]
 fn a_task_with_two_tools_at_once_is_done_and_kept() {
     let place = place();
@@ -56,7 +57,7 @@ fn a_task_with_two_tools_at_once_is_done_and_kept() {
     assert_eq!(place.haft(&["session", "list", "--here", "--json"]).stdout.lines().count(), 2);
 }
 
-/// Events are JSON lines, and the last is the end.
+/// `--json` prints events as JSON lines; the last one is the end.
 #[test]
 fn events_are_json_lines() {
     let place = place();
@@ -106,7 +107,7 @@ fn a_session_goes_on_with_another_prompt_and_only_with_one() {
     assert_eq!((removed.code, place.files().len()), (0, 0), "{}", removed.stderr);
 }
 
-/// A session that is gone by the time its task ends is not offered to be gone on with.
+/// haft offers no resumption if the session's file is gone at the end of the task.
 #[test]
 fn a_session_that_is_not_on_file_any_more_is_not_offered() {
     let sessions = Arc::new(OnceLock::<PathBuf>::new());
@@ -129,7 +130,7 @@ fn a_session_that_is_not_on_file_any_more_is_not_offered() {
     assert_eq!((&gone["end"], &gone["resume"]), (&json!("turn_cap"), &json!(null)), "{gone}");
 }
 
-/// A prompt may come from standard input, and nothing is kept where nobody wants that.
+/// A prompt may come from standard input; `--no-journal` saves no session.
 #[test]
 fn a_prompt_from_a_pipe_and_a_session_that_is_not_kept() {
     let place = place();
@@ -143,7 +144,7 @@ fn a_prompt_from_a_pipe_and_a_session_that_is_not_kept() {
     assert!(place.haft(&["run", " "]).stderr.contains("the prompt is empty"));
 }
 
-/// A session is shown, and its calls are made again.
+/// `session show` shows a session, and `session rerun` repeats its calls and compares the answers.
 #[test]
 fn a_session_is_replayed() {
     let place = place();
@@ -171,11 +172,11 @@ fn a_session_is_replayed() {
     assert_eq!(other.code, 1, "{}", other.stderr);
     assert!(other.stdout.contains("≠ read b.txt\n  - beta\n  + gamma\n"), "{}", other.stdout);
     assert_eq!(place.read("c.txt"), "written\n");
-    // Nothing of it is in the session.
+    // A rerun does not change the session.
     assert_eq!(place.haft(&["session", "show"]).stdout, shown.stdout);
 }
 
-/// Two processes do not go on with one session.
+/// Two processes cannot resume one session.
 #[test]
 fn a_session_in_use_is_left_alone() {
     let place = place();

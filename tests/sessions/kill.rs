@@ -12,16 +12,16 @@ use super::Place;
 use super::model::{Model, Says, answers};
 use crate::common::wait::until;
 
-/// Kills where nothing is said.
+/// The default number of kills.
 const USUAL_KILLS: u64 = 10;
-/// Turns of the script; each makes two calls that change something and one that reads.
+/// Turns of the script; each makes two calls with effects and one that reads.
 const STEPS: usize = 4;
 
 fn item(step: usize, part: &str) -> String {
     format!("{step}-{part}")
 }
 
-/// What a careful model does: it appends each item once, and where it is told that nobody knows whether it did, it looks.
+/// The turns of a careful model: it appends each item once, and reads the log if the outcome of a call is unknown.
 fn script(messages: &[Value]) -> Says {
     let mut known: BTreeMap<String, &str> = BTreeMap::new();
     for (tool, arguments, answer) in answers(messages) {
@@ -40,7 +40,7 @@ fn script(messages: &[Value]) -> Says {
                     };
                     known.insert(item, state);
                 } else if command.contains("cat log") && known.get(&item) == Some(&"unknown") {
-                    // An answer that did not come leaves it open.
+                    // Without an answer the item stays unknown.
                     if answer.contains("looked") {
                         known.insert(
                             item.clone(),
@@ -73,7 +73,7 @@ fn script(messages: &[Value]) -> Says {
     Says::text("all is appended")
 }
 
-/// Where a run was killed, in words, and how often it had to be gone on with.
+/// The moments at which runs were killed, with their number.
 #[derive(Default)]
 struct Points(BTreeMap<&'static str, usize>);
 
@@ -83,7 +83,7 @@ impl Points {
     }
 }
 
-/// A number that differs from trial to trial, the same in every run of the test.
+/// A number that differs between trials, and is equal in every run of the test.
 pub(super) fn random(seed: u64) -> u64 {
     // SplitMix64.
     let mut z = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -92,7 +92,7 @@ pub(super) fn random(seed: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Starts haft and kills it after so many looks at it; how often it was looked at before it ended, where it did.
+/// Starts haft and kills it after `looks` checks; if haft ended before, the error is the number of checks.
 fn killed(place: &Place, arguments: &[&str], looks: u64) -> Result<(), u64> {
     let mut child = place.command(arguments).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     let (mut looked, mut is_over) = (0, false);
@@ -106,7 +106,7 @@ fn killed(place: &Place, arguments: &[&str], looks: u64) -> Result<(), u64> {
     if is_over { Err(looked) } else { Ok(()) }
 }
 
-/// What the lines of the session say was going on.
+/// The moment of a kill, from the last line of the session.
 fn point(place: &Place) -> &'static str {
     let files = place.files();
     let Some(file) = files.first() else { return "before the session" };
@@ -133,7 +133,7 @@ fn trial(seed: u64, usual: u64, points: &mut Points) {
     };
     let mut was_killed = killed(&place, &["run", "append"], looks()).is_ok();
     points.count(point(&place));
-    // Every fourth is killed once more while it goes on.
+    // Every fourth run is killed again after it resumed.
     if was_killed && looks().is_multiple_of(4) && !place.files().is_empty() {
         was_killed = killed(&place, &["run", "--resume"], looks()).is_ok();
         points.count(point(&place));
@@ -147,7 +147,7 @@ fn trial(seed: u64, usual: u64, points: &mut Points) {
     judge(&place);
 }
 
-/// The same end, whatever happened on the way.
+/// The end of a run is the same after any kills.
 fn judge(place: &Place) {
     place.model.assert_content();
     let mut lines: Vec<_> = place.read("log").lines().map(str::to_owned).collect();
@@ -158,7 +158,7 @@ fn judge(place: &Place) {
     assert_eq!(place.listed()[0]["state"], "done");
 }
 
-/// No line of the session is broken, and no call of the model was run twice.
+/// Every line of the session is valid, and no call of the model ran twice.
 pub(super) fn assert_run_once(place: &Place) {
     let [file] = place.files().try_into().expect("one session");
     let text = fs::read_to_string(file).unwrap();
@@ -175,17 +175,17 @@ pub(super) fn assert_run_once(place: &Place) {
     }
 }
 
-/// How often haft is killed.
+/// The number of kills.
 pub(super) fn kills() -> u64 {
     std::env::var("HAFT_TEST_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(USUAL_KILLS)
 }
 
-/// PL20: killed at random moments and gone on with, a run comes to the same end as one that nobody disturbs, and every
-/// tool ran once for every call.
+/// PL20: a run that is killed at random moments and resumed has the result of an undisturbed run, and every call ran
+/// once.
 #[test]
 fn a_run_that_is_killed_goes_on() {
     let kills = kills();
-    // The first builds what is kept in the cache; the second tells how many looks a run takes.
+    // The first run fills the cache; the second gives the number of checks of a run.
     let mut usual = 0;
     for _ in 0..2 {
         let place = Place::new(Model::start(script), "");

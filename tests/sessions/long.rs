@@ -8,18 +8,18 @@ use serde_json::{Value, json};
 use super::Place;
 use super::model::{Model, Says, answers};
 
-/// Numbers that are printed, a line each: 3 MB.
+/// Lines of the answer, each a number: 3 MB.
 const LINES: usize = 450_000;
-/// What the model is shown of a text, at most, in bytes; a quarter of the window, and the notice.
+/// Limit on the text that the model sees, in bytes: a quarter of the window, and the notice.
 const SHOWN: usize = 16_384 / 4 * 3 + 600;
 
-/// The file that an answer says all of it is in.
+/// The file with the whole answer, which the notice names.
 fn kept(answer: &str) -> Option<String> {
     let (_, rest) = answer.split_once("is in `")?;
     rest.split_once('`').map(|(path, _)| path.to_owned())
 }
 
-/// Prints, reads on in what was printed, tries what it may not do with the file, and says what it found.
+/// Prints, reads a part of the output, tries to write and to `cat` the file, and reports the answers.
 fn script(messages: &[Value]) -> Says {
     let done = answers(messages);
     let path = || kept(&done[0].2).unwrap_or_else(|| "/nowhere".into());
@@ -49,7 +49,7 @@ fn program(place: &Place) {
     place.home.write("program.toml", &toml);
 }
 
-/// G02: 3 MB end no task, and every line of them can be read.
+/// G02: an answer of 3 MB does not end a task, and the model can read every line of it.
 #[test]
 fn a_model_reads_on_in_an_answer_of_megabytes() {
     let place = place();
@@ -72,7 +72,7 @@ fn a_model_reads_on_in_an_answer_of_megabytes() {
     place.model.assert_content();
 }
 
-/// Where nothing is noted down, or nothing opens it, nothing is kept, and the model is told what to do instead.
+/// Without a journal, or without the tool `read`, haft stores no answer, and tells the model to request a part.
 #[test]
 fn what_is_not_kept_or_cannot_be_opened_is_not_pointed_at() {
     for (arguments, tools) in [

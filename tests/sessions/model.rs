@@ -1,6 +1,6 @@
-//! A model that a function implements, behind OpenAI's chat completions, streamed or not. Each answer depends on
-//! the received conversation alone, so that the model continues any session. Rejects a call without its answer and
-//! an answer without its call.
+//! A model that a function implements, behind OpenAI's chat completions, streamed or not. Each answer depends on the
+//! received conversation alone, so that the model continues any session. Rejects a call without its answer and an
+//! answer without its call.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 
 use crate::providers::recorded::record;
 
-/// What the model says next.
+/// The model's next turn.
 #[derive(Default)]
 pub(crate) struct Says {
     pub(crate) text: String,
-    /// Tools and their arguments.
+    /// The tools to call, with their arguments.
     pub(crate) calls: Vec<(&'static str, Value)>,
-    /// The status that it answers with instead, where it is not 0.
+    /// The status of an error response; 0 for none.
     pub(crate) status: u16,
-    /// What the model does before the last word of the text, where it is streamed.
+    /// A function that runs before the last word of a streamed text.
     pub(crate) before_last: Option<fn()>,
-    /// The bytes that it answers with instead of all that; the connection ends with them.
+    /// The bytes of the response instead; the connection ends after them.
     pub(crate) raw: Option<String>,
 }
 
@@ -67,7 +67,7 @@ impl Model {
         format!("http://{}/v1", self.address)
     }
 
-    /// Every conversation was one that the real thing accepts.
+    /// Every conversation was valid for the real API.
     pub(crate) fn assert_content(&self) {
         assert_eq!(*self.state.violations.lock().unwrap(), Vec::<String>::new());
     }
@@ -119,7 +119,7 @@ fn request(stream: &TcpStream) -> Option<Value> {
     serde_json::from_slice(&body).ok()
 }
 
-/// A call in the form of the answer; ids are unique in the conversation.
+/// The calls in the response's format; ids are unique in the conversation.
 fn calls(says: &Says, turns: usize) -> Vec<Value> {
     let call = |(index, (tool, arguments)): (usize, &(&str, Value))| {
         json!({
@@ -182,7 +182,7 @@ fn streamed(mut stream: &TcpStream, says: &Says, turns: usize) -> Option<()> {
     stream.shutdown(std::net::Shutdown::Write).ok().and(None)
 }
 
-/// Whether each call has its answer right behind it, and roles alternate.
+/// Whether each call has its answer right after it, and roles alternate.
 fn check(messages: &[Value]) -> Result<(), String> {
     let mut waiting: Vec<String> = Vec::new();
     let mut before = "";
@@ -208,13 +208,13 @@ fn check(messages: &[Value]) -> Result<(), String> {
     if before == "assistant" || !waiting.is_empty() { Err("nothing to say to that".into()) } else { Ok(()) }
 }
 
-/// What the person said last.
+/// The user's last message.
 pub(crate) fn asked(messages: &[Value]) -> &str {
     let last = messages.iter().rev().find(|message| message["role"] == "user");
     last.and_then(|message| message["content"].as_str()).unwrap_or_default()
 }
 
-/// The calls with their answers, in order: the tool, its arguments, the answer.
+/// The calls with their answers, in order: tool, arguments, answer.
 pub(crate) fn answers(messages: &[Value]) -> Vec<(String, Value, String)> {
     let mut answers = Vec::new();
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();

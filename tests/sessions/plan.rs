@@ -1,5 +1,5 @@
 //! Plan mode (U11): nothing is written and nothing is sent, whatever a model calls and a program grants, until the
-//! user lifts it.
+//! user ends it.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -15,8 +15,8 @@ use super::terminal::Terminal;
 use crate::common::repository;
 use crate::rights::scan;
 
-/// A program that may write and send in every way: with `bash`, the built-in tools, plugins with rights of their own, a
-/// command, an MCP server that says that it only reads, and an agent.
+/// A program that writes and sends in every way: with `bash`, built-in tools, plugins with grants, a command, an MCP
+/// server that claims to be read-only, and an agent.
 fn program(port: u16) -> String {
     let built = |name: &str| repository().join(format!("plugins/built/{name}.wasm")).display().to_string();
     format!(
@@ -31,7 +31,7 @@ fn program(port: u16) -> String {
     )
 }
 
-/// An MCP server whose tool writes and sends, and says that it only reads.
+/// An MCP server whose tool writes and sends, and claims to be read-only.
 const SERVER: &str = r#"
 while read -r line; do
   id=$(sed -n 's/.*"id":\([0-9]*\).*/\1/p' <<<"$line")
@@ -48,7 +48,7 @@ while read -r line; do
 done
 "#;
 
-/// Ten ways to write or send, each so often.
+/// Ten ways to write or send, `times` times each.
 fn attempts(port: u16, times: usize) -> Vec<(&'static str, Value)> {
     let url = format!("http://127.0.0.1:{port}/");
     let of = |n: usize| -> Vec<(&'static str, Value)> {
@@ -73,14 +73,14 @@ fn attempts(port: u16, times: usize) -> Vec<(&'static str, Value)> {
     (0..times).flat_map(of).collect()
 }
 
-/// Makes every attempt at once, and says of each whether it failed; as the helper, writes and sends too.
+/// Makes the attempts, 50 per turn; as the helper it writes and sends too.
 fn script(port: u16) -> impl Fn(&[Value]) -> Says {
     move |messages| {
         let done = answers(messages);
         let Some(n) = asked(messages).lines().next().and_then(|line| line.strip_prefix("help ")) else {
             let times = asked(messages).split_whitespace().next().and_then(|times| times.parse().ok());
             let mut calls = attempts(port, times.unwrap());
-            // As many as a turn may have.
+            // The limit on calls of a turn.
             let rest: Vec<_> = calls.drain(done.len().min(calls.len())..).take(50).collect();
             return match rest.as_slice() {
                 [] => Says::text("all tried"),
@@ -108,7 +108,7 @@ fn script(port: u16) -> impl Fn(&[Value]) -> Says {
 
 struct Try {
     place: Place,
-    /// How often somebody connected.
+    /// The number of connections.
     connections: Arc<AtomicUsize>,
 }
 
@@ -151,7 +151,7 @@ impl Try {
         self.connections.load(Ordering::SeqCst)
     }
 
-    /// Runs the task; how many calls of each tool succeeded.
+    /// Runs the task; the number of successful calls of each tool.
     fn run(&self, arguments: &[&str]) -> BTreeMap<String, usize> {
         let answer = self.place.haft(&[&["run", "--json"], arguments].concat());
         let events = answer.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -168,7 +168,7 @@ impl Try {
     }
 }
 
-/// U11: of 100 attempts, those of an agent below besides, none writes and none sends; without plan mode each way does.
+/// U11: in plan mode 100 attempts, an agent's included, write and send nothing; without plan mode each way succeeds.
 #[test]
 fn nothing_is_written_or_sent_in_plan_mode() {
     let tried = Try::new();
@@ -176,7 +176,7 @@ fn nothing_is_written_or_sent_in_plan_mode() {
     let all = tried.run(&["--plan", "10 times"]);
     assert_eq!(tried.tree(), before);
     assert_eq!(tried.connections(), 0);
-    // An agent that could do nothing comes to an end of its own.
+    // An agent without rights still ends normally.
     let succeeded: usize =
         all.iter().filter(|(tool, _)| *tool != "agent__helper").map(|(_, count)| count).sum();
     assert_eq!((succeeded, all.len()), (0, 9), "{all:?}");
@@ -200,7 +200,8 @@ fn nothing_is_written_or_sent_in_plan_mode() {
     assert_eq!(tried.connections(), 7);
 }
 
-/// U11: a refusal says that it is plan mode, and proposes no line of program.toml for it; a server's tool is withheld by name.
+/// U11: a refusal names plan mode and proposes no line for program.toml; a run ends with the command that carries out
+/// the plan.
 #[test]
 fn a_refusal_in_plan_mode_names_it() {
     let model = Model::start(|messages| match answers(messages).as_slice() {
@@ -231,7 +232,7 @@ fn a_refusal_in_plan_mode_names_it() {
     assert!(answer.stderr.contains(&way_on), "{}", answer.stderr);
 }
 
-/// U11: what was begun in plan mode and did not end is gone on with in plan mode; what a person says next without it is not.
+/// U11: a task that was started in plan mode resumes in plan mode; a new prompt without `--plan` ends plan mode.
 #[test]
 fn plan_mode_lasts_until_a_person_lifts_it() {
     let asked_so_far = AtomicUsize::new(0);
@@ -253,7 +254,7 @@ fn plan_mode_lasts_until_a_person_lifts_it() {
     place.model.assert_content();
 }
 
-/// Writes the file that it is told, and says whether it could.
+/// Writes the named file, and reports whether it succeeded.
 fn writes(messages: &[Value]) -> Says {
     match messages.last() {
         Some(last) if last["role"] == "tool" => {
@@ -268,7 +269,7 @@ fn writes(messages: &[Value]) -> Says {
     }
 }
 
-/// U11: in chat a person turns it on and off, and the prompt shows it.
+/// U11: in chat the user turns plan mode on and off, and the prompt shows it.
 #[test]
 fn a_person_turns_plan_mode_on_and_off_in_chat() {
     let place = Place::new(Model::start(writes), "");
@@ -291,7 +292,7 @@ fn a_person_turns_plan_mode_on_and_off_in_chat() {
     assert_eq!([place.read("one"), place.read("two"), place.read("three")], ["", "x", ""]);
 }
 
-/// U11: at a terminal a plan is carried out once a person says so.
+/// U11: at a terminal haft carries out a plan after the user's yes.
 #[test]
 fn a_plan_is_carried_out_after_a_yes() {
     let place = Place::new(Model::start(writes), "");

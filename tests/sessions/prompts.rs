@@ -5,7 +5,7 @@ use super::model::{Model, Says, asked};
 use super::terminal::Terminal;
 use crate::mcp::fake;
 
-/// A prompt is listed, completed, and said to the model in place of the command.
+/// Chat lists a server's prompt as a command, names a missing argument, and sends the prompt's messages to the model.
 #[test]
 fn a_prompt_of_a_server_is_a_command_of_chat() {
     let model = Model::start(|messages| Says::text(format!("<{}>", asked(messages).replace('\n', "/"))));

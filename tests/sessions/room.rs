@@ -5,7 +5,8 @@ use super::Place;
 use super::model::{Model, Says, asked};
 use super::terminal::Terminal;
 
-/// U11: chat says how full the window is, `/compact` makes room, and `/fork` leaves the session before as it is.
+/// U11: chat shows the fill level of the window, `/compact` summarises, and `/fork` does not change the earlier
+/// session.
 #[test]
 fn a_person_sees_and_makes_room_and_forks() {
     let model = Model::start(|messages| {

@@ -6,7 +6,8 @@ use super::Place;
 use super::model::{Model, Says, answers};
 use crate::terminal::{HOSTILE, assert_fits, assert_harmless, shown};
 
-/// S13, C13: a model's words, its calls and their answers, while it works and afterwards.
+/// S13, C13: control characters in a model's text, its calls and their answers do not reach the terminal, in any
+/// output.
 #[test]
 fn what_a_model_writes_steers_no_terminal() {
     let hostile = HOSTILE.replace('\0', "");
@@ -35,12 +36,12 @@ fn what_a_model_writes_steers_no_terminal() {
         let what = format!("{arguments:?}");
         let Some(mut text) = shown(&place.command(&[]), 40, arguments) else { return };
         if arguments.len() == 2 && arguments[0] == "run" {
-            // How what turns while nothing is to be read is drawn, and drawn over.
+            // The control sequences of the progress display.
             text = ["\u{1b}[2K", "\r"].iter().fold(text, |text, own| text.replace(own, ""));
         }
         assert!(!text.trim().is_empty(), "{what}");
         assert_harmless(&what, &text);
-        // JSON is for programs, and a model's words come piece by piece: the terminal breaks them.
+        // JSON is for programs, and the terminal wraps streamed text itself.
         if !arguments.contains(&"--json") && (arguments[0] != "run" || arguments.contains(&"--quiet")) {
             assert_fits(&what, &text, 40);
         }

@@ -9,10 +9,10 @@ use super::model::{Model, Says, asked};
 use super::terminal::Terminal;
 use crate::common::wait::until;
 
-/// Whether the second thing was said before the last word came.
+/// Whether the test entered the second prompt before the last word.
 static SAID: AtomicBool = AtomicBool::new(false);
 
-/// Begins with a command that goes on until somebody lets it, and says what it heard then.
+/// Runs a command until the test ends it, and reports the user's last message.
 fn script(messages: &[Value]) -> Says {
     match asked(messages) {
         "paint" if messages.last().is_some_and(|last| last["role"] == "user") => {
@@ -28,7 +28,8 @@ fn script(messages: &[Value]) -> Says {
     }
 }
 
-/// U11: it is told at the next step, after the last word too; a command waits; a stop loses nothing.
+/// U11: the model gets a prompt that the user enters during a turn at its next step; a command waits, and Ctrl-C
+/// loses no prompt.
 #[test]
 fn the_model_is_told_what_is_said_while_it_works() {
     let place = Place::new(Model::start(script), "");

@@ -12,14 +12,14 @@ pub(crate) struct Terminal {
 }
 
 impl Terminal {
-    /// A terminal in which haft runs; `None` where there is no tmux, which is said.
+    /// A terminal with haft; `None` without tmux, with a message.
     pub(super) fn start(place: &Place, name: &str, arguments: &[&str]) -> Option<Self> {
         let mut own = place.command(&[]);
         own.current_dir(place.home.work());
         Self::of_size(("120", "50"), &own, name, arguments)
     }
 
-    /// One with so many columns and rows, in the place of the command `own`.
+    /// A terminal of this size, in the folder and environment of `own`.
     pub(crate) fn of_size(
         (columns, rows): (&str, &str),
         own: &Command,
@@ -35,10 +35,10 @@ impl Terminal {
         let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
         let line = words.map(quote).collect::<Vec<_>>().join(" ");
         let mut command = terminal.tmux(&["-f", "/dev/null", "new-session", "-d", "-x", columns, "-y", rows]);
-        // A key that comes when haft has ended already is not to end what shows how it did, and none takes away what is
-        // written at that moment: with an interrupt the kernel throws away what nobody has read yet (termios(3), NOFLSH).
+        // A key after the end of haft must not end the line that shows the exit code, and must not discard output: at
+        // an interrupt the kernel discards unread data (termios(3), NOFLSH).
         let line = format!("stty noflsh; {line}; ended=$?; trap '' INT; echo ended with $ended; sleep 600");
-        // Not by the user's own shell: dash ends by an interrupt that its child has answered with an exit code.
+        // `bash`, not the user's shell: dash ends by an interrupt to which its child reacted with an exit code.
         command.args(["bash", "-c", &line]).current_dir(own.get_current_dir()?);
         same_environment(own, &mut command);
         command.env("LANG", "C.UTF-8");
@@ -52,13 +52,13 @@ impl Terminal {
         command
     }
 
-    /// What is on the screen, and what has left it at the top.
+    /// The screen, and the rows that scrolled off its top.
     pub(crate) fn screen(&self) -> String {
         let output = self.tmux(&["capture-pane", "-p", "-J", "-S", "-500"]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// How many rows have left the screen at the top.
+    /// The number of rows that scrolled off the top.
     pub(crate) fn scrolled(&self) -> String {
         let output = self.tmux(&["display-message", "-p", "#{history_size}"]).output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
@@ -75,18 +75,18 @@ impl Terminal {
         assert!(self.tmux(&["send-keys", key]).status().unwrap().success());
     }
 
-    /// Waits for the prompt to be there for the `times`th time. Between two prompts the terminal is not in raw mode: a
-    /// control key pressed there is the kernel's, and the editor never sees it.
+    /// Waits for the prompt number `times`. Between two prompts the terminal is not in raw mode: a control key goes
+    /// to the kernel and never to the editor.
     pub(super) fn prompts(&self, times: usize) {
         self.sees("\n> ", times);
     }
 
-    /// Waits for an empty prompt at the end of what is to be seen.
+    /// Waits for an empty prompt in the last line.
     pub(super) fn waits_for_input(&self) {
         until("a prompt is the last line", || self.screen().trim_end().lines().last() == Some(">"));
     }
 
-    /// Types each line at the next prompt, and waits until what comes of it is to be seen.
+    /// Types each line at the next prompt, and waits for its effect on the screen.
     pub(super) fn converse(&self, steps: &[(&str, &str)]) {
         for (number, (typed, seen)) in (1..).zip(steps) {
             self.prompts(number);
@@ -95,7 +95,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until `text` is to be seen `times` times.
+    /// Waits until the screen contains `text` `times` times.
     pub(crate) fn sees(&self, text: &str, times: usize) -> String {
         until_some(&format!("`{text}` is seen {times} times"), || {
             Some(self.screen()).filter(|screen| screen.matches(text).count() >= times)
@@ -108,7 +108,7 @@ impl Drop for Terminal {
         if std::thread::panicking() {
             eprintln!("the screen:\n{}", self.screen());
         }
-        // Where the test failed there may be none any more.
+        // After a failure the server may be gone.
         let _ = self.tmux(&["kill-server"]).output();
     }
 }

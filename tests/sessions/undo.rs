@@ -27,7 +27,7 @@ fn tree(folder: &Path) -> Tree {
     seen
 }
 
-/// The next of a row of numbers that are the same in each run.
+/// The next number of a sequence that is equal in every run.
 fn next(seed: &mut u64) -> usize {
     *seed ^= *seed << 13;
     *seed ^= *seed >> 7;
@@ -37,7 +37,7 @@ fn next(seed: &mut u64) -> usize {
 
 const FILES: usize = 12;
 
-/// Two hundred edits, writes and creations, in folders that are there and that are not.
+/// Two hundred edits, writes and creations, in existing and new folders.
 fn deeds() -> Vec<(&'static str, Value)> {
     let mut seed = 4711;
     let deed = |number: usize| {
@@ -61,7 +61,7 @@ fn deeds() -> Vec<(&'static str, Value)> {
     (0..200).map(deed).collect()
 }
 
-/// U11: after 200 edits, writes and creations, and one more of an agent, undo leaves the tree as it was: bytes and modes.
+/// U11: `session undo` restores bytes and modes after 200 edits, writes and creations, and one write of an agent.
 #[test]
 fn two_hundred_changes_are_undone() {
     let model = Model::start(|messages| {
@@ -72,7 +72,7 @@ fn two_hundred_changes_are_undone() {
             };
         }
         let done = answers(messages);
-        // One after the other: two changes of one file at once are one too many.
+        // One call per turn, because two concurrent changes of one file conflict.
         match deeds().into_iter().nth(done.len()) {
             Some(next) => Says { calls: vec![next], ..Says::default() },
             None if done.len() == 200 => Says::call("agent__helper", json!({ "task": "help" })),
@@ -102,7 +102,7 @@ fn two_hundred_changes_are_undone() {
     assert!(again.code == 0 && again.stderr.contains("this session has nothing to undo"), "{}", again.stderr);
 }
 
-/// Changes what the person names, with a tool and with a command.
+/// Changes the file that the user names, with a tool and with a command.
 fn changes(messages: &[Value]) -> Says {
     match messages.last() {
         Some(last) if last["role"] == "tool" => Says::text("changed"),
@@ -119,7 +119,7 @@ fn changes(messages: &[Value]) -> Says {
     }
 }
 
-/// U11: what was changed since is named and left; commands are named; what is kept is private and closed to tools.
+/// U11: undo names and keeps a file that was edited later, and names commands; no tool reads the saved contents.
 #[test]
 fn what_was_changed_since_is_refused_and_named() {
     let place = Place::new(Model::start(changes), "");
@@ -150,7 +150,7 @@ fn what_was_changed_since_is_refused_and_named() {
     assert_eq!(fs::read_dir(folder).unwrap().count(), 0);
 }
 
-/// U11: in chat each prompt is undone by itself, and the model is told.
+/// U11: in chat `/undo` reverts one prompt, and the model gets a message about it.
 #[test]
 fn a_person_undoes_what_was_done_in_chat() {
     let place = Place::new(Model::start(changes), "");

@@ -1,4 +1,4 @@
-//! The wait of a capture, and the cost of a command over a shared connection.
+//! The delay of a capture, and the cost of a command over a shared connection.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -19,7 +19,7 @@ async fn median(times: usize, mut work: impl AsyncFnMut()) -> Duration {
     all[times / 2]
 }
 
-/// TM03: the delay of a capture is waited for.
+/// TM03: `capture-pane` waits for its delay, in both forms.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "by night: it measures time"]
 async fn a_delay_is_waited_for() {
@@ -35,7 +35,7 @@ async fn a_delay_is_waited_for() {
     bed.backend.close().await;
 }
 
-/// BE04: a command over the shared connection costs no more than a few of plain ssh over it.
+/// BE04: a command over the shared connection takes less than eight plain ssh commands over it.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "by night: it measures time"]
 async fn a_command_over_a_shared_connection_is_cheap() {

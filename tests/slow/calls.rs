@@ -1,4 +1,4 @@
-//! The moment at which the time of a call begins.
+//! The start of a call's time limit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +13,7 @@ use serde_json::json;
 
 use crate::common::call;
 
-/// Takes longer to get ready than its calls may take, once.
+/// A tool whose one preparation takes longer than the time limit of its calls.
 struct Slow {
     def: ToolDef,
     is_ready: AtomicBool,

@@ -4,7 +4,8 @@ use std::time::{Duration, Instant};
 
 use crate::cli::Home;
 
-/// C02: the socket to the helper is closed before haft waits for its end; otherwise it lingers for a second.
+/// C02: haft closes the socket to the helper before it waits for the helper's end; otherwise the helper lingers for 1
+/// s.
 #[test]
 #[ignore = "by night: it measures time"]
 fn a_command_that_has_ended_is_not_waited_for() {

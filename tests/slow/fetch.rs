@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::fetch::{allowing, fails, says};
 use crate::http::server::Server;
 
-/// FU04: twenty seconds, whether nothing comes or a little of it.
+/// FU04: `fetch_url` ends after 20 s, for a silent server and for one that sends slowly.
 #[test]
 #[ignore = "by night: it measures time"]
 fn the_timeout_holds() {

@@ -23,7 +23,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (Duration, T) {
     (begun.elapsed(), done)
 }
 
-/// C04: what was read before the end of standard input is answered, also where nothing is known yet.
+/// C04: haft answers requests that came right before the end of standard input, also with an empty cache.
 #[test]
 #[ignore = "by night: it measures time"]
 fn what_was_asked_right_before_the_end_is_answered() {
@@ -39,7 +39,7 @@ fn what_was_asked_right_before_the_end_is_answered() {
     let listed = peer.answer(1);
     let names: Vec<&Value> =
         listed["result"]["tools"].as_array().unwrap().iter().map(|tool| &tool["name"]).collect();
-    // A machine that compiles for longer than a client waits gives what it has by then.
+    // If compilation takes longer than haft's patience, the list has the tools that are known by then.
     let is_late = took > PATIENCE;
     assert!(
         names.contains(&&json!("read")) || (is_late && names.contains(&&json!("bash"))),
@@ -54,7 +54,7 @@ fn what_was_asked_right_before_the_end_is_answered() {
     assert!(text(&answer["result"]).contains("answered"), "{answer}");
 }
 
-/// C04: requests that follow each other closely are one burst: the first is answered like the last.
+/// C04: requests in close succession are one burst: haft answers the first like the last.
 #[test]
 #[ignore = "by night: it measures time"]
 fn the_first_of_a_burst_is_answered_like_the_last() {
@@ -69,11 +69,11 @@ fn the_first_of_a_burst_is_answered_like_the_last() {
         assert_eq!(peer.hang_up(), Some(0));
         peer.answer(1)["result"].to_string().contains("answered")
     };
-    // On a busy machine these pauses may become so long that they end a burst.
+    // On a busy machine these pauses may be long enough to end a burst.
     assert!((0..5).any(|_| is_answered()));
 }
 
-/// C04: a client that hangs up right after an answer does not wait for what it asked long before.
+/// C04: haft does not wait for an old call if a client closes its input right after an answer.
 #[test]
 #[ignore = "by night: it measures time"]
 fn what_was_asked_long_before_the_end_is_not_waited_for() {
@@ -90,8 +90,8 @@ fn what_was_asked_long_before_the_end_is_not_waited_for() {
     assert!(answer["error"]["message"].as_str().unwrap().starts_with("haft is shutting down"), "{answer}");
 }
 
-/// MC08: a server that does not come up keeps nobody from the tools that are there: they are listed within the
-/// time that is promised, and called at once.
+/// MC08: a server that hangs at its start does not delay other tools: haft calls them at once, and lists them within
+/// the promised time.
 #[test]
 #[ignore = "by night: it measures time"]
 fn a_server_that_hangs_is_waited_for_within_bounds() {
@@ -104,7 +104,7 @@ fn a_server_that_hangs_is_waited_for_within_bounds() {
     assert_eq!(peer.hang_up(), Some(0));
 }
 
-/// A stream that waits for notifications does not keep a server from ending.
+/// A stream that waits for notifications does not delay the end of a server.
 #[test]
 #[ignore = "by night: it measures time"]
 fn a_signal_does_not_wait_for_streams() {
@@ -126,7 +126,7 @@ fn a_signal_does_not_wait_for_streams() {
     assert!(took < PATIENCE / 2, "{took:?}");
 }
 
-/// S11: who sends nothing gives way at once: no client waits until the time of strangers is over.
+/// S11: connections that send nothing give way at once: no client waits for their time limit.
 #[test]
 #[ignore = "by night: it measures time"]
 fn connections_without_a_token_give_way_at_once() {

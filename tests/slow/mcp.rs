@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::mcp::Fixture;
 
-/// MC09: a server that never begins is not started as often as it is asked for: the pauses grow.
+/// MC09: the pauses between starts of a server that cannot start grow.
 #[tokio::test]
 #[ignore = "by night: it measures time"]
 async fn a_server_that_cannot_start_is_left_alone_for_longer_and_longer() {
@@ -32,7 +32,7 @@ async fn a_server_that_cannot_start_is_left_alone_for_longer_and_longer() {
     panic!("{all:?}");
 }
 
-/// MC10: a server that ends by itself is closed sooner than one that has to be ended.
+/// MC10: closing a server that ends by itself takes less time than closing one that ignores the request.
 #[tokio::test]
 #[ignore = "by night: it measures time"]
 async fn a_server_that_ends_by_itself_is_closed_at_once() {
@@ -49,7 +49,7 @@ async fn a_server_that_ends_by_itself_is_closed_at_once() {
     assert!(best[0] * 2 < best[1], "{best:?}");
 }
 
-/// How long a request may take where a person thinks for twice as long.
+/// The time limit of a request; the user takes twice as long.
 const LIMIT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl Elicitor for Thinker {
     }
 }
 
-/// MC05: a person who thinks longer than a request may take is waited for.
+/// MC05: the time limit of a request does not include the user's time for an answer.
 #[tokio::test]
 #[ignore = "by night: it measures time"]
 async fn a_person_who_thinks_for_long_is_waited_for() {

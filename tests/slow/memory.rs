@@ -1,4 +1,4 @@
-//! Memory that was needed once is released while haft is served.
+//! haft releases memory that it does not need any more while it serves.
 
 #![cfg(target_os = "linux")]
 
@@ -15,15 +15,15 @@ fn held(peer: &Peer, row: &str) -> u64 {
     line.split_ascii_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// Waits until no more than `most` KiB are held.
+/// Waits until the row is at most `most` KiB.
 fn await_held(peer: &Peer, row: &str, most: u64) {
     until(&format!("{row} is at most {most} KiB"), || held(peer, row) <= most);
 }
 
-/// Calls at once.
+/// Concurrent calls.
 const AT_ONCE: usize = 12;
 
-/// Makes as many of these calls as are made at once, and waits for all the answers.
+/// Makes `AT_ONCE` concurrent calls from `calls`, and waits for all answers.
 fn round(peer: &mut Peer, calls: &[(&str, serde_json::Value)]) {
     let calls = calls.iter().cycle().take(AT_ONCE);
     let asked: Vec<i64> = calls
@@ -34,8 +34,8 @@ fn round(peer: &mut Peer, calls: &[(&str, serde_json::Value)]) {
     }
 }
 
-/// S19: what hostile calls took is given back while haft serves on: large answers and arguments, on as
-/// many threads as there are calls at once.
+/// S19: haft releases the memory of hostile calls while it serves: large answers and arguments, on as many threads as
+/// concurrent calls.
 #[cfg(target_env = "gnu")]
 #[test]
 #[ignore = "by night: it measures time"]
@@ -61,8 +61,8 @@ fn memory_stays_flat_under_hostile_calls() {
     await_held(&peer, "RssAnon", before + MOST);
 }
 
-/// S19: of the stack and the memory that guests used, each slot of the pool keeps a little. Measured: 5 to
-/// 10 MiB more than before, and 28 where stacks keep all that was used of them, and memories a MiB.
+/// S19: each slot of the pool keeps only a little of the stack and the memory of its guests. Measured: 5 to 10 MiB
+/// more than before; 28 MiB if stacks keep everything and memories 1 MiB.
 #[test]
 #[ignore = "by night: it measures time"]
 fn what_guests_used_is_given_back() {

@@ -1,5 +1,5 @@
-//! The time in which a gate detects a worker's death: by the server's notice, or by silence. A paused NATS server
-//! does not count as a death.
+//! The time in which a gate detects a worker's death: by the server's notice, or by missing heartbeats. A paused NATS
+//! server does not count as a death.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::nats::world::World;
 /// Deaths of each kind.
 const DEATHS: usize = 6;
 
-/// After what times deaths are told, the shortest first.
+/// The times until deaths are reported, the shortest first.
 async fn deaths(setup: Setup) -> Option<Vec<Duration>> {
     let world = World::with(setup, "")?;
     let gate = world.gate().await;
@@ -24,7 +24,7 @@ async fn deaths(setup: Setup) -> Option<Vec<Duration>> {
         let mark = format!("slow{number}");
         let call = gate.spawn("program__far__slow", json!({ "mark": mark }));
         world.until_marked(&mark).await;
-        // At any point between two beats.
+        // At different times between two heartbeats.
         tokio::time::sleep(Duration::from_millis(number as u64 * 83)).await;
         worker.kill();
         let killed = Instant::now();
@@ -37,7 +37,7 @@ async fn deaths(setup: Setup) -> Option<Vec<Duration>> {
     Some(told)
 }
 
-/// N04: a server that tells of disconnects tells long before silence would; silence does within the 3 s that are promised.
+/// N04: a gate reports a death at once if the server reports disconnections, and else within the promised 3 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
 async fn the_death_of_a_worker_is_told_at_once() {
@@ -48,8 +48,8 @@ async fn the_death_of_a_worker_is_told_at_once() {
     assert!(silent[0] < Duration::from_secs(3), "{silent:?}");
 }
 
-/// N23: a server that stood still for longer than a worker may be silent is no death: a call that ended well meanwhile is
-/// answered, and told as what it was (L5).
+/// N23: a server that pauses for longer than a worker may be silent does not count as a death: a call that ended in
+/// the pause has its true outcome (L5).
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
 async fn a_server_that_stood_still_loses_no_answer() {

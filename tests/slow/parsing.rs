@@ -8,10 +8,10 @@ use haft::manifest::{MAX_FILE, Manifest};
 use haft::secret::Redactor;
 use secrecy::SecretString;
 
-/// Half way between what is proportional to the length and what is to its square.
+/// Limit on the ratio: between the ratio of linear time, 4, and of quadratic time, 16.
 const MOST: u32 = 9;
 
-/// Asserts that `read` takes no more than proportionally longer for `bytes` than for a quarter of them.
+/// Asserts that the time of `read` grows at most in proportion to the length.
 fn assert_proportional(what: &str, bytes: usize, read: impl Fn(usize)) {
     let fastest = |bytes: usize| -> Duration {
         let took = |_| {
@@ -52,11 +52,11 @@ fn a_program_is_read_in_proportion() {
     });
 }
 
-/// A text that repeats what a secret begins with costs no more than another.
+/// A text that repeats the start of a secret takes no more than proportional time.
 #[test]
 #[ignore = "by night: it measures time"]
 fn secrets_are_looked_for_in_proportion() {
-    // The secret is as long in proportion: each place of the text could begin it.
+    // The length of the secret grows with the text: the secret could start at each position.
     assert_proportional("a text like a secret", 1 << 20, |bytes| {
         let redactor = Redactor::default();
         redactor.add([&SecretString::from(format!("{}b", "a".repeat(bytes >> 9)))]);

@@ -13,7 +13,7 @@ use serde_json::json;
 use crate::common::toolbox;
 use crate::streaming::component;
 
-/// What a call took and when it was heard of.
+/// The pieces of a call, and their times of arrival.
 struct Told {
     calls: Arc<Mutex<Vec<(Instant, String)>>>,
     session: Session,
@@ -32,8 +32,8 @@ impl Told {
     }
 }
 
-/// A thousand pieces are told as they are made: half of them later than the quickest by no more than a tenth of the time
-/// that all of them took.
+/// A thousand pieces arrive as the guest makes them: the median delay behind the quickest piece is less than a tenth
+/// of the whole duration.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "by night: it measures time"]
 async fn a_thousand_pieces_are_told_as_they_are_made() {
@@ -46,7 +46,7 @@ async fn a_thousand_pieces_are_told_as_they_are_made() {
     assert!(!answer.is_error, "{}", answer.content);
     let heard = std::mem::take(&mut *told.calls.lock().unwrap());
     assert_eq!(heard.len(), 1000);
-    // Both clocks count from different beginnings: the quickest piece is the measure of the others.
+    // The clocks have different origins, so that the quickest piece is the reference.
     let made = |text: &str| text.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap();
     let first = made(&heard[0].1);
     let late = heard.iter().map(|(when, text)| {

@@ -11,13 +11,13 @@ use crate::common::wait::{ended, until_some};
 use crate::serve::Stage;
 use crate::serve::bounds::{called, opened};
 
-/// Bytes of the text of a call, and of its answer.
+/// Bytes of a call's text, and of its answer.
 const TEXT: usize = 64 << 10;
 
-/// Calls of a client that reads nothing: answers of more bytes than may ever wait.
+/// Calls of a client that reads nothing: their answers exceed the limit on pending bytes.
 const CALLS: usize = 1800;
 
-/// Waits until a count stands still for three seconds; the count.
+/// Waits until a count has not changed for 3 s; the count.
 fn settled(count: &AtomicUsize) -> usize {
     until_some("the count stands still", || {
         let before = count.load(Ordering::SeqCst);
@@ -26,7 +26,7 @@ fn settled(count: &AtomicUsize) -> usize {
     })
 }
 
-/// S14: of a client that takes no answers no more is read; once it reads, everything is answered.
+/// S14: haft stops reading from a client that does not read answers; once the client reads, it gets every answer.
 #[test]
 #[ignore = "by night: it measures time"]
 fn a_client_that_does_not_read_is_not_read_from() {
@@ -51,8 +51,8 @@ fn a_client_that_does_not_read_is_not_read_from() {
         .take(CALLS + 1)
         .collect();
     assert_eq!(answers.len(), CALLS + 1, "everything is answered in the end");
-    // On a slow machine calls come faster than they are made: those beyond the bound of calls are refused, and
-    // leave nothing that waits.
+    // On a slow machine calls arrive faster than haft makes them: haft refuses those beyond its limit, and they leave
+    // no pending data.
     let refused = answers.iter().filter(|answer| answer["error"].is_object()).count();
     assert!(
         stood.saturating_sub(refused) < CALLS * 2 / 3,

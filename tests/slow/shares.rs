@@ -1,4 +1,4 @@
-//! Plugins and clients that claim all resources: the others are still served.
+//! Plugins and clients that claim all resources: haft still serves the others.
 
 use std::io::Write;
 use std::net::TcpStream;
@@ -18,13 +18,13 @@ use crate::common::{cache, hostile, repository};
 use crate::serve::Stage;
 use crate::serve::http::{Site, reply};
 
-/// Calls of one client of one plugin that run or wait.
+/// Limits on running and waiting calls of one client and one plugin.
 const RUN: usize = 22;
 const WAIT: usize = 256;
 
-/// Puts the tools of a plugin into the box, as `name__tool`.
+/// Adds the tools of a plugin to the toolbox, as `name__tool`.
 async fn put(toolbox: &mut Toolbox, engine: &Engine, name: &str, source: Source) {
-    // Longer than a test waits: who is kept waiting by a guest that never ends fails the test.
+    // Longer than the limit of a test, so that a call behind an endless guest fails the test.
     let limits = Limits { time: Duration::from_mins(10), ..Limits::default() };
     let plugin = Plugin::load(engine, name, source, &limits).await.unwrap();
     for def in plugin.tools() {
@@ -38,8 +38,8 @@ async fn says(toolbox: &Toolbox, session: &Session, tool: &str, arguments: Value
     within(&format!("`{tool}` answers"), toolbox.dispatch(call, session)).await.content
 }
 
-/// S08: a thousand guests of one plugin that never end, called by one client: another plugin answers that
-/// client, and this one another; what is too much is refused at once; and all of it ends.
+/// S08: beside a thousand endless guests of one plugin and one client, other plugins answer this client, and the
+/// plugin answers other clients; haft refuses excess calls at once, and all guests end.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
 async fn one_plugin_keeps_nobody_waiting() {
@@ -79,7 +79,7 @@ async fn one_plugin_keeps_nobody_waiting() {
     assert_eq!(says(&toolbox, &Session::default(), "greedy__echo", json!({ "text": "on" })).await, "on");
 }
 
-/// Threads of guests in a process.
+/// The number of guest threads in a process.
 fn guests(pid: u32) -> usize {
     let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let name = |thread: std::io::Result<std::fs::DirEntry>| {
@@ -88,8 +88,8 @@ fn guests(pid: u32) -> usize {
     threads.filter_map(name).filter(|name| name.starts_with("haft-guest")).count()
 }
 
-/// S08: a client with more guests that never end than there is room for keeps no other client waiting,
-/// whether it opens a session or not, and not its own other tools either.
+/// S08: a client with more endless guests than its share delays no other client, with or without a session, and no
+/// other tools of its own.
 #[test]
 #[ignore = "by night: it measures time"]
 fn one_client_keeps_no_other_waiting() {
@@ -108,7 +108,7 @@ fn one_client_keeps_no_other_waiting() {
     let (greedy, other) = (site.session(), site.session());
     assert_eq!(text(call(&greedy, "guest__echo", json!({"text": "compiled"}))), "compiled");
     let spinning: Vec<TcpStream> = (0..80).map(|_| call(&greedy, "guest__spin", json!({}))).collect();
-    // Its share of the 64 there are.
+    // The client's share of 64 guests.
     until("its share of the guests has begun", || guests(site.child.id()) >= 20);
     std::thread::sleep(Duration::from_millis(500));
     assert_eq!(text(call(&other, "guest__echo", json!({"text": "other"}))), "other");

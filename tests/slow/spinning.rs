@@ -1,5 +1,5 @@
-//! Eight guests that never end, on a machine that may have fewer processors: other calls are served, and each of
-//! the eight can be stopped.
+//! Eight endless guests, on a machine that may have fewer processors: haft serves other calls, and each of the eight
+//! can be stopped.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::guest::Guest;
 use crate::serve::Stage;
 use crate::serve::peer::{Peer, text};
 
-/// Processor time of a process, all its threads together.
+/// The processor time of all threads of a process.
 fn processor_time(pid: u32) -> Duration {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
     let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -21,25 +21,25 @@ fn processor_time(pid: u32) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-/// Eight guests that spin, all of which have begun.
+/// Starts eight guests that spin, and waits until all have begun.
 fn spin(peer: &mut Peer) -> Vec<i64> {
-    // Once before, so that no guest is compiled while the others spin.
+    // The call compiles the guest before the others spin.
     peer.call("guest__echo", json!({"text": ""}));
     let spin = json!({"name": "guest__spin", "arguments": {}});
     let calls = (0..8).map(|_| peer.ask("tools/call", spin.clone())).collect();
-    // One more thread waits for what they wait for.
+    // Eight threads of guests, and one that waits for them.
     until("all guests have begun", || guest_threads(peer.child.id()).len() >= 9);
     calls
 }
 
-/// The states of the guests' threads of a process: R of those that have, or want, a processor.
+/// The states of a process's guest threads; R for running or ready to run.
 fn guest_threads(pid: u32) -> Vec<char> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let stats = tasks.filter_map(|task| std::fs::read_to_string(task.unwrap().path().join("stat")).ok());
     stats.filter_map(|stat| stat.split_once("(haft-guest) ")?.1.chars().next()).collect()
 }
 
-/// Of guests that compute long as many go on at once as there are processors; the others wait for their turn.
+/// As many guests compute concurrently as there are processors; the others wait for their turn.
 #[test]
 #[ignore = "by night: it measures time"]
 fn guests_that_compute_long_take_turns() {
@@ -59,12 +59,12 @@ fn guests_that_compute_long_take_turns() {
     };
     let mut seen: Vec<usize> = (0..25).map(computing).collect();
     seen.sort_unstable();
-    // While a turn passes on, two may be seen at it.
+    // During a change of turns two guests may run.
     assert!((1..=processors + 1).contains(&seen[12]), "{seen:?} guests computed, on {processors} processors");
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "here"}))), "here");
 }
 
-/// The median time of a request, the best of three.
+/// The median time of a request, the best of three rounds.
 fn median(mut request: impl FnMut()) -> Duration {
     let round = |_| {
         let time = |_| {
@@ -79,7 +79,7 @@ fn median(mut request: impl FnMut()) -> Duration {
     (0..3).map(round).min().unwrap()
 }
 
-/// The processor time that a process uses in half a second, the least of three.
+/// The processor time of a process in 0.5 s, the least of three rounds.
 fn use_of_processor(pid: u32) -> Duration {
     let round = |_| {
         let before = processor_time(pid);
@@ -89,7 +89,8 @@ fn use_of_processor(pid: u32) -> Duration {
     (0..3).map(round).min().unwrap()
 }
 
-/// WA03: a ping is answered in no time, other tools work, and a cancelled guest stops using the processor.
+/// WA03: beside spinning guests haft answers a ping quickly and other tools work; a cancelled guest stops using the
+/// processor.
 #[test]
 #[ignore = "by night: it measures time"]
 fn spinning_guests_keep_nobody_waiting() {
@@ -114,7 +115,7 @@ fn spinning_guests_keep_nobody_waiting() {
     assert!(!calls.iter().any(answered), "what is cancelled is not answered: {:?}", peer.aside);
 }
 
-/// WA03: Hanging up ends haft, whatever is running.
+/// WA03: haft ends when the client closes the input, whatever runs.
 #[test]
 #[ignore = "by night: it measures time"]
 fn spinning_guests_do_not_keep_haft_from_ending() {
@@ -122,7 +123,7 @@ fn spinning_guests_do_not_keep_haft_from_ending() {
     let mut peer = Peer::open(&stage);
     spin(&mut peer);
     peer.ask("tools/call", json!({"name": "bash", "arguments": {"command": "sleep 4711 & sleep 4711"}}));
-    // A client that hangs up right after a request waits for the answer.
+    // haft answers requests that come right before the end.
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(peer.hang_up(), Some(0));
     let journal = stage.command(&["log", "--json"]).output().unwrap();
@@ -130,8 +131,8 @@ fn spinning_guests_do_not_keep_haft_from_ending() {
     assert!(cancelled >= 8, "what was stopped is noted down: {}", String::from_utf8_lossy(&journal.stdout));
 }
 
-/// WA03: with more spinning guests than processors, every other call and every timer goes on; cancelled,
-/// all of them end by themselves and not because the toolbox gave up on them after 3 s.
+/// WA03: with more spinning guests than processors, other calls and timers continue; cancelled guests end by
+/// themselves, before the toolbox would give them up after 3 s.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "by night: it measures time"]
 async fn spinning_guests_starve_nobody_and_end_when_cancelled() {

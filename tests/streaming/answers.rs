@@ -11,7 +11,7 @@ use super::{component, guest, pieces, within};
 use crate::common::engine;
 use crate::common::wait::eventually;
 
-/// WA01: every function is a tool, whether it is asynchronous or not.
+/// WA01: every function is a tool, synchronous or asynchronous.
 #[tokio::test]
 async fn asynchronous_functions_are_tools() {
     let plugin =
@@ -23,7 +23,7 @@ async fn asynchronous_functions_are_tools() {
     assert_eq!(guest.says("wait", json!({ "milliseconds": 5 })).await, "waited 5 ms");
 }
 
-/// WA01: an answer that comes piece by piece is told so, and is one answer in the end.
+/// WA01: haft reports a streamed answer piece by piece, and returns one whole answer.
 #[tokio::test]
 async fn streams_and_futures_are_answers() {
     let guest = guest(Grant::none()).await;
@@ -40,7 +40,7 @@ async fn streams_and_futures_are_answers() {
     assert_eq!(guest.says("later", json!({ "text": "now", "milliseconds": 5 })).await, "now");
 }
 
-/// WA01: a stream that fails says why, after what had come; so does one that never begins.
+/// WA01: a stream that fails has its pieces and then the reason; a function that fails at once has the reason.
 #[tokio::test]
 async fn a_stream_may_fail() {
     let guest = guest(Grant::none()).await;
@@ -50,7 +50,7 @@ async fn a_stream_may_fail() {
     assert_eq!(guest.fails("refused", json!({})).await, "Tool error: as told");
 }
 
-/// WA01: streams and futures are arguments too.
+/// WA01: streams and futures are valid arguments.
 #[tokio::test]
 async fn streams_and_futures_are_arguments() {
     let guest = guest(Grant::none()).await;
@@ -62,11 +62,11 @@ async fn streams_and_futures_are_arguments() {
     assert!(wrong.contains("number"), "{wrong}");
 }
 
-/// Pieces are told as they are made, and a call that is cancelled between them ends.
+/// haft reports pieces as the guest makes them, and a call that is cancelled between pieces ends.
 #[tokio::test]
 async fn pieces_are_told_as_they_are_made() {
     let guest = within(Grant::none(), Limits { time: Duration::from_hours(1), ..Limits::default() }).await;
-    // Twenty are made in no time, and all of them in hours.
+    // Twenty pieces take 0.2 s, all of them hours.
     let counted = guest.fails("count", json!({ "count": 1_000_000, "milliseconds": 10 }));
     let cancel = async {
         eventually("pieces are told", || pieces(&guest).len() >= 20).await;

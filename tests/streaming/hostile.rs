@@ -1,4 +1,4 @@
-//! Guests of WASI 0.3 that misbehave: each fails its own call, and affects no other.
+//! Misbehaving guests of WASI 0.3: each fails its own call, and affects no other.
 
 use haft::grant::Grant;
 use haft::limit::Limits;
@@ -9,10 +9,10 @@ use crate::common::grant;
 use crate::common::wait::eventually_some;
 use crate::guest::{Guest, briefly};
 
-/// Calls a tool that must fail, and then one that must not have noticed.
+/// Calls a tool that must fail, and then one that must succeed.
 async fn fails(guest: &Guest, tool: &str, arguments: Value) -> String {
     let failed = guest.fails(tool, arguments).await;
-    // On a busy machine a call may take longer than a brief one may.
+    // On a busy machine a call may exceed its short time limit.
     eventually_some("the guest is still here", async || {
         let answer = guest.call("plain", json!({ "text": "still here" })).await;
         (answer.content == "still here").then_some(())
@@ -21,8 +21,7 @@ async fn fails(guest: &Guest, tool: &str, arguments: Value) -> String {
     failed
 }
 
-/// WA03: an answer without end is cut off by the limit of results, whatever its pieces are, and the pieces that are told have
-/// a bound.
+/// WA03: the result limit ends an endless answer with any pieces, and the number of reported pieces is bounded.
 #[tokio::test]
 async fn streams_without_end_are_ended() {
     for tool in ["endless", "flood", "nothings"] {
@@ -35,7 +34,7 @@ async fn streams_without_end_are_ended() {
     }
 }
 
-/// WA03: what never comes is waited for as long as the call may take.
+/// WA03: the time limit ends a call whose answer never comes.
 #[tokio::test]
 async fn what_never_comes_meets_the_time_limit() {
     for tool in ["silent", "never", "asleep", "spin"] {
@@ -46,7 +45,7 @@ async fn what_never_comes_meets_the_time_limit() {
     }
 }
 
-/// WA03: a hundred thousand tasks, and streams that nobody reads, are more than a guest may have; a thousand are not.
+/// WA03: a hundred thousand tasks or unread streams exceed a guest's limit; a thousand do not.
 #[tokio::test]
 async fn tasks_and_streams_have_a_bound() {
     let guest = within(Grant::none(), Limits::default()).await;
@@ -59,7 +58,7 @@ async fn tasks_and_streams_have_a_bound() {
     assert_eq!(guest.says("heap", json!({ "count": 1000 })).await, "1000");
 }
 
-/// WA03: streams of files are open files, of which there are a thousand.
+/// WA03: streams of files count as open files; the limit is 1000.
 #[tokio::test]
 async fn streams_of_files_have_a_bound() {
     let directory = tempfile::tempdir().unwrap();

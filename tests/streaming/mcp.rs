@@ -13,7 +13,7 @@ fn server() -> std::path::PathBuf {
     repository().join("tests/guests/built/handler.wasm")
 }
 
-/// WA01: what it lists is its tools, and a call is a request to it.
+/// WA01: the tools of a server in a component are the plugin's tools, and each call is a request to it.
 #[tokio::test]
 async fn a_server_of_wasi_0_3_is_a_plugin() {
     let plugin = Plugin::load(engine(), "served", Source::File(server()), &Limits::default()).await.unwrap();
@@ -28,7 +28,7 @@ async fn a_server_of_wasi_0_3_is_a_plugin() {
     assert_eq!(progress.collect::<Vec<_>>(), [1.0, 2.0, 3.0, 4.0, 5.0]);
 }
 
-/// WA03: one that falls or never answers fails its own call.
+/// WA03: a server that traps or never answers fails its own call alone.
 #[tokio::test]
 async fn a_server_of_wasi_0_3_that_falls_affects_no_other() {
     let guest = Guest::of(&server(), Grant::none(), briefly(2000)).await;

@@ -11,7 +11,7 @@ use super::{guest, within};
 use crate::common::grant;
 use crate::http::server::Server;
 
-/// WA02: without a grant a guest opens nothing; with one it does not get out of it.
+/// WA02: without a grant a guest opens no file; with a grant it opens no file outside of it.
 #[tokio::test]
 async fn files_are_those_of_the_grant() {
     let directory = tempfile::tempdir().unwrap();
@@ -51,7 +51,7 @@ async fn files_are_those_of_the_grant() {
     assert_eq!(fs::read_to_string(inside.join("a.txt")).unwrap(), "a");
 }
 
-/// WA02, S17: a guest writes where it may, as much as it may.
+/// WA02, S17: a guest writes in its granted folders, up to its disk limit.
 #[tokio::test]
 async fn what_is_written_is_written_there_and_counted() {
     let directory = tempfile::tempdir().unwrap();
@@ -77,7 +77,7 @@ async fn what_is_written_is_written_there_and_counted() {
     assert!(path("d").is_dir() && path("e").is_file() && !path("c").exists());
 }
 
-/// WA02, WA05: requests go to granted hosts, by the same wall as those of WASI 0.2.
+/// WA02, WA05: requests reach granted hosts alone, by the checks of WASI 0.2.
 #[tokio::test]
 async fn requests_go_to_granted_hosts() {
     let server = Server::saying("127.0.0.1:0", "hello");
@@ -95,13 +95,13 @@ async fn requests_go_to_granted_hosts() {
     let seen = server.seen();
     assert_eq!(seen.len(), 1, "{seen:?}");
     assert!(seen[0].to_lowercase().contains(&format!("host: {authority}")), "{seen:?}");
-    // A name that is granted is still not let to an address of this machine.
+    // A granted name does not permit a loopback address.
     let named = guest(Grant::none().with_host("http://localhost".parse().unwrap())).await;
     let arguments = json!({ "authority": "localhost", "path": "/" });
     named.fails("get", arguments).await;
 }
 
-/// WA05: sockets connect to granted addresses, and there is no other use of them.
+/// WA05: without a grant sockets can neither connect nor listen, send datagrams or resolve names.
 #[tokio::test]
 async fn sockets_connect_to_granted_addresses_alone() {
     let server = Server::saying("127.0.0.1:0", "hello");
@@ -114,7 +114,7 @@ async fn sockets_connect_to_granted_addresses_alone() {
     assert!(none.fails("look-up", json!({ "name": "localhost" })).await.contains("PermanentResolverFailure"));
 }
 
-/// WA02: environment variables are those of the grant.
+/// WA02: a guest has the environment variables of its grant alone.
 #[tokio::test]
 async fn variables_are_those_of_the_grant() {
     assert_eq!(guest(Grant::none()).await.says("environment", json!({})).await, "");

@@ -17,7 +17,7 @@ use crate::common::wait::{until, until_some};
 /// The path and the body of a request.
 type Received = (String, Vec<u8>);
 
-/// What was received.
+/// The receiver, and the requests that it got.
 pub(crate) struct Receiver {
     pub(crate) url: String,
     received: Arc<Mutex<Vec<Received>>>,
@@ -50,7 +50,7 @@ impl Receiver {
         Self { url, received }
     }
 
-    /// All spans, once there are so many.
+    /// All spans, once `least` have arrived.
     pub(crate) fn spans(&self, least: usize) -> Vec<Told> {
         until_some(&format!("{least} spans come"), || {
             let spans: Vec<Told> = self.of("/v1/traces").iter().flat_map(|body| spans(body)).collect();
@@ -68,7 +68,7 @@ impl Receiver {
         until(&format!("{name} comes"), || self.of("/v1/metrics").iter().any(has));
     }
 
-    /// The last value of a gauge that `service` told.
+    /// The last value of a gauge of `service`.
     pub(crate) fn gauge(&self, service: &str, name: &str) -> Option<u64> {
         let requests = self.of("/v1/metrics");
         let requests =

@@ -28,7 +28,7 @@ struct Data {
 
 impl Floor {
     pub(crate) fn new(component: &Path) -> Self {
-        // Epochs on: a guest that nobody can stop is no alternative.
+        // With epochs, because a guest that cannot be stopped is no alternative.
         let engine = Engine::new(Config::new().epoch_interruption(true)).unwrap();
         let mut linker: Linker<Data> = Linker::new(&engine);
         wasmtime_wasi::p2::add_to_linker_async(&mut linker).unwrap();
@@ -52,7 +52,7 @@ impl Floor {
     }
 }
 
-/// The same for one typed function, from a text to a text.
+/// The floor of one typed function, from a text to a text.
 pub(crate) struct TypedFloor {
     engine: Engine,
     component: InstancePre<Data>,

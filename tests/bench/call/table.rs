@@ -9,13 +9,13 @@ use crate::rounds::rounds;
 /// Rounds; each times every variant once.
 const ROUNDS: usize = 60;
 
-/// How long one variant runs in a round.
+/// Duration of one variant in a round.
 const SLICE: Duration = Duration::from_millis(20);
 
 /// A variant's name, and one run of it.
 type Row<'a> = (&'a str, Box<dyn FnMut() + 'a>);
 
-/// What a table says of a variant.
+/// The result of a variant.
 #[derive(Clone, Copy)]
 pub(crate) struct Summary {
     /// Microseconds.
@@ -24,10 +24,10 @@ pub(crate) struct Summary {
     pub(crate) ratio: f64,
 }
 
-/// Variants of one thing.
+/// Variants to compare.
 pub(crate) struct Table<'a> {
     title: &'a str,
-    /// Quiet time before every run; not counted.
+    /// Pause before every run; the pause does not count.
     pub(crate) pause: Duration,
     rows: Vec<Row<'a>>,
 }
@@ -38,12 +38,12 @@ impl<'a> Table<'a> {
         Self { title, pause: Duration::ZERO, rows: Vec::new() }
     }
 
-    /// Adds a variant; the first is what the others are compared with.
+    /// Adds a variant; the others are compared with the first one.
     pub(crate) fn row(&mut self, name: &'a str, run: impl FnMut() + 'a) {
         self.rows.push((name, Box::new(run)));
     }
 
-    /// Times all variants and prints the table; what it says of each variant.
+    /// Times all variants and prints the table; the results by variant.
     pub(crate) fn print(mut self) -> Vec<Summary> {
         let mut times: Vec<Vec<f64>> = vec![Vec::new(); self.rows.len()];
         for round in 0..=rounds(ROUNDS) {
@@ -70,7 +70,7 @@ impl<'a> Table<'a> {
     }
 }
 
-/// Microseconds for one run, averaged over a slice of time.
+/// Microseconds of one run, the mean over a slice of time.
 fn slice(run: &mut dyn FnMut(), pause: Duration) -> f64 {
     let mut spent = Duration::ZERO;
     let mut runs = 0_u32;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::server::{Server, TOKEN};
 
-/// The revision that clients speak.
+/// The protocol revision of the clients.
 const VERSION: &str = "2025-11-25";
 
 /// Longer than any answer takes.
@@ -46,7 +46,7 @@ impl Client {
         client
     }
 
-    /// Sends a request and waits for what comes back.
+    /// Sends a request and waits for the answer.
     pub(crate) fn request(&mut self, method: &str, params: &Value) -> String {
         self.ask(method, params);
         self.answer()
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    /// Reads once; the answer, where that is all of it.
+    /// Reads once; the answer, if it is complete.
     pub(crate) fn receive(&mut self) -> Option<String> {
         let mut buffer = [0; BUFFER];
         match self.stream.read(&mut buffer) {
@@ -95,7 +95,7 @@ impl Client {
     }
 }
 
-/// Whether bytes are a response to its end.
+/// Whether bytes are a complete response.
 fn is_whole(bytes: &[u8]) -> bool {
     let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") else { return false };
     let head = std::str::from_utf8(&bytes[..end]).unwrap();

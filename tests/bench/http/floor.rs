@@ -9,19 +9,19 @@ use rustix::event::epoll;
 use crate::client::header;
 use crate::floor;
 
-/// Connections at most.
+/// Limit on connections.
 const CONNECTIONS: usize = 8192;
 
-/// Events taken at once.
+/// Events per wait.
 const EVENTS: usize = 256;
 
-/// Bytes read at once.
+/// Bytes per read.
 const BUFFER: usize = 16 << 10;
 
-/// A connection, and what has come of a request so far.
+/// A connection, and the bytes of a request so far.
 type Connection = Option<(TcpStream, Vec<u8>)>;
 
-/// Serves at a port of this machine until it is killed.
+/// Serves on a loopback port until the process is killed.
 pub(crate) fn serve(port: &str) {
     let listener = TcpListener::bind(format!("127.0.0.1:{port}")).unwrap();
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
@@ -58,7 +58,7 @@ fn accept(listener: &TcpListener, poll: impl AsFd, connections: &mut Vec<Connect
     connections[free] = Some((stream, Vec::new()));
 }
 
-/// Reads once and answers, if the request is whole. False where the client has hung up.
+/// Reads once and answers, if the request is complete. False if the client has closed the connection.
 fn serve_once(connection: &mut Connection) -> bool {
     let Some((stream, received)) = connection else { return true };
     let mut buffer = [0; BUFFER];

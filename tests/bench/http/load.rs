@@ -1,4 +1,4 @@
-//! Many clients on one thread, each of which calls again after each answer.
+//! Many clients on one thread; each calls again after each answer.
 
 use std::time::{Duration, Instant};
 
@@ -10,24 +10,24 @@ use crate::client::Client;
 /// Longer than any answer takes.
 const HANG: Timespec = Timespec { tv_sec: 60, tv_nsec: 0 };
 
-/// How long calls are made for at most: some servers keep a client waiting for a part of each answer.
+/// Time limit of the calls: some servers keep a client waiting for a part of each answer.
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Events taken at once.
+/// Events per wait.
 const EVENTS: usize = 256;
 
-/// What came of it.
+/// The result of a load.
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) answered: usize,
-    /// Answers that say that there is none.
+    /// Answers that are errors.
     pub(crate) wrong: usize,
-    /// One of them.
+    /// One of the errors.
     pub(crate) example: Option<String>,
     pub(crate) slowest: Duration,
 }
 
-/// Makes `calls` calls together, or as many as there is time for.
+/// Makes `calls` calls together, or as many as the time limit permits.
 pub(crate) fn run(clients: Vec<Client>, echo: &Value, calls: usize) -> Done {
     let poll = epoll::create(epoll::CreateFlags::CLOEXEC).unwrap();
     let mut clients: Vec<(Client, Instant)> =

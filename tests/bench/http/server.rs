@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 
 use crate::setting::setting;
 
-/// The token that haft's clients show.
+/// The token of haft's clients.
 pub(crate) const TOKEN: &str = "a-token-of-the-benchmark-4711";
 
-/// How long a server may take to listen: the first start compiles.
+/// Time limit for the start of a server: the first start compiles.
 const STARTING: Duration = Duration::from_mins(2);
 
-/// How a server is started and called.
+/// The command that starts a server, and the call to measure.
 pub(crate) struct Command {
     pub(crate) name: &'static str,
     words: Vec<String>,
@@ -25,7 +25,7 @@ pub(crate) struct Command {
     pub(crate) echo: Value,
 }
 
-/// A server that is served by. Dropped, it ends.
+/// A running server. When dropped, it ends.
 pub(crate) struct Server {
     process: Child,
     pub(crate) address: SocketAddr,
@@ -50,7 +50,7 @@ impl Command {
         Self { name, words, environment: Vec::new(), echo }
     }
 
-    /// The same, with a variable.
+    /// The command with one more environment variable.
     #[allow(dead_code, reason = "one benchmark uses it")]
     pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
@@ -66,7 +66,7 @@ impl Command {
     }
 }
 
-/// A program of a few plugins, of which one greets.
+/// A program of a few plugins, with `hello` among them.
 pub(crate) fn write_program(folder: &Path) {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut text =
@@ -87,9 +87,9 @@ pub(crate) fn write_program(folder: &Path) {
 }
 
 impl Server {
-    /// Starts `command` in `folder`, which is its home too, and waits until it listens.
+    /// Starts `command` in `folder`, its home, and waits until it listens.
     pub(crate) fn start(command: &Command, folder: &Path) -> Self {
-        // Free now, and nobody else is likely to take it at once.
+        // The port is free now, and other processes hardly take it at once.
         let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let port = address.port().to_string();
         let words: Vec<String> = command.words.iter().map(|word| word.replace("PORT", &port)).collect();
@@ -114,7 +114,7 @@ impl Server {
         Self { process, address }
     }
 
-    /// Processor time of all its threads.
+    /// Processor time of all threads of the server.
     pub(crate) fn processor_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -122,7 +122,7 @@ impl Server {
         Duration::from_millis(ticks * 10)
     }
 
-    /// Bytes of memory that it holds.
+    /// The resident memory of the server, in bytes.
     pub(crate) fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();

@@ -1,4 +1,4 @@
-//! The waits of other clients while clients' guests spin.
+//! The waits of other clients while guests of many clients spin.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -8,16 +8,16 @@ use serde_json::{Value, json};
 use crate::client::Client;
 use crate::server::Server;
 
-/// Clients, each of which has one guest of the same plugin spin.
+/// Clients; each has one guest of the same plugin that spins.
 const SPINNING: usize = 1000;
 
-/// The same in a quick run.
+/// Clients in a quick run.
 const QUICK: usize = 100;
 
 /// Calls of each tool.
 const CALLS: usize = 500;
 
-/// Measures a tool without a directory and one that reads, both of other plugins.
+/// Measures a tool without a directory and a tool that reads a file, both of other plugins.
 pub(crate) fn measure(server: &Server, folder: &Path) {
     let quick = std::env::var_os("HAFT_BENCH_QUICK").is_some();
     let mut own = Client::open(server);
@@ -49,7 +49,7 @@ fn spin(mut client: Client) -> Client {
     client
 }
 
-/// How long a call took, which has to go well.
+/// The duration of a call, which must succeed.
 fn told(client: &mut Client, call: &Value) -> Duration {
     let begun = Instant::now();
     let answer = client.request("tools/call", call);

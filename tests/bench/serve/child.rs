@@ -1,4 +1,4 @@
-//! A server at the other end of two pipes, driven without a library, so that only the server is measured.
+//! A server behind two pipes, driven without a library, so that only the server is measured.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -15,7 +15,7 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts `command` in `folder`, which is its home too.
+    /// Starts `command` in `folder`, its home.
     pub(crate) fn start(command: &[String], folder: &Path) -> Self {
         let (program, arguments) = command.split_first().unwrap();
         let mut process = Command::new(program)
@@ -40,7 +40,7 @@ impl Child {
         self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }
 
-    /// Calls until everything that is done once has been done.
+    /// Calls for half a second, so that caches and pools are full.
     pub(crate) fn settle(&mut self, call: &Value) {
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(500) {
@@ -77,7 +77,7 @@ impl Child {
         }
     }
 
-    /// `count` calls, `most` at once.
+    /// Makes `count` calls, at most `most` of them concurrent.
     pub(crate) fn burst(&mut self, call: &Value, count: usize, most: usize) {
         let (mut asked, mut answered) = (0, 0);
         while answered < count {
@@ -89,7 +89,7 @@ impl Child {
         }
     }
 
-    /// Bytes of memory at most.
+    /// The peak memory, in bytes.
     pub(crate) fn peak(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).unwrap_or_default();
@@ -97,7 +97,7 @@ impl Child {
         line.split_whitespace().nth(1).and_then(|kib| kib.parse::<u64>().ok()).unwrap_or_default() << 10
     }
 
-    /// Processor time of all its threads.
+    /// Processor time of all threads of the server.
     pub(crate) fn processor_time(&self) -> Duration {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).unwrap();
         let fields: Vec<&str> = stat.rsplit_once(')').unwrap().1.split_whitespace().collect();
@@ -105,7 +105,7 @@ impl Child {
         Duration::from_millis(ticks * 10)
     }
 
-    /// How long it takes to end when nobody speaks to it any more.
+    /// The time from the end of the input to the end of the process.
     pub(crate) fn hang_up(mut self) -> Duration {
         drop(self.input);
         let begun = Instant::now();

@@ -1,4 +1,4 @@
-//! JSON Web Tokens, valid ones of an authorization server and forged ones.
+//! JSON Web Tokens: valid ones of an authorization server, and forged ones.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -20,7 +20,7 @@ use crate::common::wait::until;
 const ISSUER: &str = "https://login.example.org";
 const AUDIENCE: &str = "https://tools.example.org/mcp";
 
-/// An authorization server's key.
+/// The key of an authorization server.
 struct Issuer(Ed25519KeyPair);
 
 fn encoded(value: &Value) -> String {
@@ -31,7 +31,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
 }
 
-/// What a token claims that is good for an hour.
+/// The claims of a token that is valid for an hour, changed by `more`.
 fn claims(more: &Value) -> Value {
     let mut claims = json!({
         "iss": ISSUER, "aud": AUDIENCE, "sub": "ada", "exp": now() + 3600, "scope": "tools openid",
@@ -64,7 +64,7 @@ impl Issuer {
         format!("{message}.{signature}")
     }
 
-    /// A token as it should be, but for what is claimed otherwise.
+    /// A valid token, apart from the claims in `more`.
     fn token(&self, more: &Value) -> String {
         self.signed(&header("k1"), &claims(more))
     }
@@ -74,7 +74,7 @@ fn header(id: &str) -> Value {
     json!({"alg": "EdDSA", "typ": "at+jwt", "kid": id})
 }
 
-/// A program whose callers are those of an issuer.
+/// A program whose callers have tokens of an issuer.
 fn stage(keys: &str, more: &str) -> Stage {
     Stage::new(&format!(
         "[[serve.callers]]\nname = \"team\"\ntools = [\"guest__echo\"]\n\n[serve.callers.jwt]\nissuer = \"{ISSUER}\"\n\
@@ -86,7 +86,7 @@ fn list(site: &Site, token: &str) -> Reply {
     site.modern(&[("authorization", &bearer(token))], "tools/list", json!({}))
 }
 
-/// A program that knows the keys of `issuer` from a file.
+/// A program that reads the keys of `issuer` from a file.
 fn with_file(issuer: &Issuer, more: &str) -> (Stage, Site) {
     let stage = stage("jwks_file = \"keys.json\"", more);
     std::fs::write(stage.path("keys.json"), issuer.keys("k1").to_string()).unwrap();
@@ -118,7 +118,7 @@ fn a_token_of_the_issuer_is_a_caller_s() {
 }
 
 #[expect(clippy::too_many_lines, reason = "a list")]
-/// What is not signed by the issuer, not for this server, not good now, or not understood is nobody's.
+/// haft refuses tokens with a wrong signature, issuer, audience or time, and tokens that it does not understand.
 #[test]
 fn hostile_tokens_are_nobody_s() {
     let (issuer, other) = (Issuer::new(1), Issuer::new(2));
@@ -190,7 +190,7 @@ fn hostile_tokens_are_nobody_s() {
     assert_eq!(list(&site, &good).status, 200);
 }
 
-/// RFC 9728 and RFC 6750: what a client needs to get a token.
+/// RFC 9728 and RFC 6750: a client gets the metadata that it needs to obtain a token.
 #[test]
 fn clients_are_told_where_tokens_come_from() {
     let issuer = Issuer::new(1);
@@ -218,7 +218,7 @@ fn clients_are_told_where_tokens_come_from() {
     assert!(challenge.contains("error=\"insufficient_scope\", scope=\"tools write\""), "{challenge}");
 }
 
-/// An authorization server's address with its keys, which can be away.
+/// An authorization server's key endpoint, which can be unavailable.
 struct KeyServer {
     url: String,
     asked: Arc<AtomicUsize>,
@@ -253,7 +253,7 @@ fn answer(mut stream: TcpStream, body: Option<&str>) {
     );
 }
 
-/// Keys that cannot be had are waited for by nobody, asked for seldom, and used once they are there.
+/// If keys are unavailable, haft answers at once, requests them rarely, and uses them once they are available.
 #[test]
 fn keys_that_are_away_are_no_reason_to_let_anybody_in() {
     let issuer = Issuer::new(1);

@@ -1,4 +1,4 @@
-//! Many concurrent calls of two callers: no answer, no right and no journal line belongs to the other caller.
+//! Many concurrent calls of two callers: no answer, right or journal line belongs to the other caller.
 
 use std::collections::HashMap;
 use std::io::{Read, Write};
@@ -10,10 +10,10 @@ use super::super::eras::modern;
 use super::super::http::Site;
 use super::{ADA, BOB, bearer, journal, journal_with, serve, two};
 
-/// Calls of both together.
+/// Calls of both callers together.
 const CALLS: usize = 10_000;
 
-/// Connections of each.
+/// Connections of each caller.
 const CONNECTIONS: usize = 4;
 
 /// Sends a call on a connection that stays open, and reads the whole answer.
@@ -50,7 +50,7 @@ fn is_whole(bytes: &[u8]) -> bool {
     }
 }
 
-/// One connection's part: what is echoed is one's own, and so are the variables.
+/// The calls of one connection: every answer has the caller's own text and variables.
 fn work(site: &Site, (name, token): (&str, &str), (own, other): (&str, &str), connection: usize) {
     let mut stream = site.connect();
     for number in 0..CALLS / 2 / CONNECTIONS {
