@@ -56,7 +56,8 @@ fn a_file_of_this_machine_is_read_on_the_thread_that_read_the_call() {
     until_some("a call ends at its first poll", || ends_at_once(directory.path(), &file).then_some(()));
 }
 
-/// A file system that is mounted below a directory may be on another machine that does not answer.
+/// A read from another file system does not run on the reading thread, because a mounted file system may be on
+/// another machine that does not answer.
 #[test]
 fn no_thread_that_reads_calls_waits_for_another_file_system() {
     let mounted = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();

@@ -206,7 +206,7 @@ fn a_package_goes_through_a_registry() {
     assert!(called.stdout.contains("+00:00"), "{}{}", called.stdout, called.stderr);
 }
 
-/// WA07: haft does not publish invalid content or to an invalid reference.
+/// WA07: haft publishes neither invalid content nor content for an invalid reference.
 #[test]
 fn what_is_not_right_is_not_published() {
     let (home, fake) = (Home::new(), Fake::honest());

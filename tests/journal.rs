@@ -254,8 +254,8 @@ fn a_journal_that_cannot_be_written_stops_nothing() {
     );
 }
 
-/// A full disk does not stop calls, if the machine allows the mount. After a truncated line the next line is complete
-/// once the disk has room.
+/// A full disk does not stop calls, and after a truncated line the next line is complete once the disk has room. The
+/// test needs mount namespaces.
 #[test]
 fn a_full_disk_stops_nothing() {
     let home = Home::new();

@@ -48,7 +48,7 @@ fn every_bad_file_gives_its_message() {
     assert!(files.len() >= 40, "{}", files.len());
 }
 
-/// Every `.err` file belongs to a file; a file without its cause would promise a message that haft never prints.
+/// Every `.err` file belongs to a `.toml` file; without one it would promise a message that haft never prints.
 #[test]
 fn no_message_is_left_behind() {
     for entry in fs::read_dir(folder()).unwrap() {
@@ -57,7 +57,7 @@ fn no_message_is_left_behind() {
     }
 }
 
-/// The form of every message: `error:`, then the place.
+/// Every message has one form: `error:` and a text in lower case without a period, then the place.
 #[test]
 fn messages_keep_to_one_form() {
     for file in bad_files() {

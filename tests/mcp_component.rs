@@ -202,7 +202,8 @@ async fn one_bad_tool_hides_no_other() {
     assert_eq!(plugin.uncallable()[0].reason, "cannot be used: it is listed twice");
 }
 
-/// A plugin from the cache answers a call with one request, as its server serves one request for each instance.
+/// A plugin from the cache answers a call with one request; the server of this test serves one request for each
+/// instance.
 #[tokio::test]
 async fn what_was_found_out_is_kept() {
     let cache = tempfile::tempdir().unwrap();

@@ -72,8 +72,8 @@ async fn what_is_no_plugin_is_refused() {
     assert_eq!(load(Tiny::default().source()).await.unwrap().tools()[0].name, "tiny");
 }
 
-/// WA05: a guest cannot import a way to `bash`, another tool or an MCP server; haft's own interface has only these
-/// functions.
+/// WA05: a guest cannot import a way to `bash`, another tool or an MCP server; haft's own interface has only the five
+/// functions of this test.
 #[tokio::test]
 async fn nothing_that_can_be_imported_runs_anything() {
     let wit = std::fs::read_to_string(repository().join("wit/plugin.wit")).unwrap();

@@ -1,5 +1,5 @@
-//! U1, U2: tools work in the directory in which haft is run, and a refusal of a command, a command tool or an MCP
-//! server names the line of program.toml that allows the access, which works.
+//! U1, U2: tools work in the directory in which haft is run. A refusal of a command, a command tool or an MCP server
+//! names the line of program.toml that allows the access.
 
 use std::fs;
 use std::io::Write;
@@ -299,7 +299,7 @@ fn tools_work_where_haft_is_run() {
     assert_eq!(haft("other", &read).stdout, "a\n");
 }
 
-/// U2: a person at the terminal can allow a refused access once, and haft repeats the call; a no leaves the refusal.
+/// U2: a person at the terminal can allow a refused access once, and haft repeats the call; a no keeps the refusal.
 #[test]
 fn a_person_gives_what_was_refused() {
     let stand = Stand::new();

@@ -41,7 +41,7 @@ fn writers(home: &Home, file: &str) -> Vec<&'static str> {
     who
 }
 
-/// X8, X14: no tool can write a file that program.toml names.
+/// X8, X14: no tool can write the files of program.toml that decide rights.
 #[test]
 fn files_that_decide_rights_are_not_written() {
     let home = Home::new();
@@ -213,8 +213,8 @@ fn what_leaves_the_sealed_files_where_they_are_ends_nothing() {
     }
 }
 
-/// X6: if a sealed file is replaced, haft also ends a running server with the reason, and the next call has a new
-/// server with the new file sealed.
+/// X6: if a sealed file is replaced, haft also ends a running server with the reason. The next call starts a server
+/// with the new file sealed.
 #[test]
 fn a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     let home = Home::new();

@@ -160,8 +160,8 @@ fn consent_holds_for_less_and_not_for_more() {
     assert_eq!(String::from_utf8(by_environment.stdout).unwrap(), "one\n");
 }
 
-/// A program that stays in its folder, uses no key and starts no process needs no consent, nor does a program that
-/// haft wrote.
+/// A program needs no consent if it stays in its folder, starts no process and sends a key only to its vendor. A
+/// program that haft wrote needs no consent either.
 #[test]
 fn what_reaches_nothing_needs_no_consent() {
     let home = Home::new();

@@ -120,8 +120,8 @@ fn a_path_in_a_rule_of_the_caller_means_the_same_file_to_the_agent() {
     }
 }
 
-/// A call that needs approval in the caller's program needs it for the agent too, and a pattern of the caller's
-/// `shell_deny` blocks the agent's command, even if the agent's own file allows it.
+/// Approvals and `shell_deny` of the caller's program also apply to the agent's calls, even if the agent's own file
+/// allows the calls.
 #[test]
 fn an_agent_asks_and_denies_where_its_caller_does() {
     let caller = format!("{COMMON}shell_confirm = true\nshell_deny = [\"touch there\"]\n");

@@ -131,7 +131,7 @@ fn a_program_is_shared_with_its_lock() {
     reader.sees_what_is_shown("haft verify");
 }
 
-/// Recipes whose container or keyring entry is missing here.
+/// haft knows all keys of the recipes whose container or keyring entry is missing here.
 #[test]
 fn the_other_recipes_are_programs_that_haft_knows() {
     for title in ["Run commands in a container", "Keep secrets out"] {

@@ -48,7 +48,7 @@ async fn every_type_goes_there_and_back() {
     assert_eq!(guest.call("echo", json!({ "all": less })).await.structured, Some(expected));
 }
 
-/// WA01: an answer of type text is unchanged, and every other answer is JSON.
+/// WA01: a text answer is unchanged, bytes are a text or an attachment, and every other answer is JSON.
 #[tokio::test]
 async fn answers_are_text_or_json() {
     let guest = guest().await;
