@@ -1,5 +1,4 @@
-//! `haft acp` from an editor's side: raw JSON-RPC on its standard streams, and the protocol's official client
-//! library.
+//! `haft acp` as an editor sees it: raw JSON-RPC on the standard streams, and the protocol's official client library.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -22,21 +21,21 @@ use crate::backends::host_context::{processes, unusual};
 use crate::cli::Home;
 use crate::sessions::{Model, Says};
 
-/// A folder whose program asks `model`, and an editor's home.
+/// A folder whose program uses the scripted `model`, and the home directory of an editor.
 struct Place {
     home: Home,
     model: Model,
 }
 
 impl Place {
-    /// A place where every command is asked about.
+    /// A place whose program asks for approval of every command.
     fn new(script: impl Fn(&[Value]) -> Says + Send + Sync + 'static) -> Self {
         let place = Self { home: Home::new(), model: Model::start(script) };
         place.program("", "shell_confirm = true");
         place
     }
 
-    /// Writes a program.toml into a folder of the place to work in.
+    /// Writes a program.toml into a subfolder of the workspace and returns the folder.
     fn program(&self, folder: &str, builtins: &str) -> PathBuf {
         let folder = self.home.work().join(folder);
         fs::create_dir_all(&folder).unwrap();
@@ -50,7 +49,7 @@ impl Place {
         folder
     }
 
-    /// haft, started somewhere else than where the editor works.
+    /// Starts haft in `/`, a directory other than the editor's workspace.
     fn editor(&self) -> Editor {
         let mut command = self.home.command(&["acp"]);
         command.current_dir("/");
@@ -62,7 +61,7 @@ impl Place {
     }
 }
 
-/// A session in `folder`.
+/// Opens a session in `folder` and returns its id.
 fn begin(editor: &mut Editor, folder: &Path) -> String {
     let opened = editor.ask("session/new", json!({ "cwd": folder, "mcpServers": [] }));
     opened["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{opened}")).to_owned()
@@ -72,13 +71,13 @@ fn prompt(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
 
-/// A command that says that it has begun and does nothing, and the words of its process, which no other test has.
+/// A command that prints that it has begun and then sleeps, and the words of its process, which are unique to this
+/// test.
 fn sleeping() -> (String, String) {
     let words = format!("sleep {}", unusual());
     (format!("echo begun; {words}"), words)
 }
 
-/// Whether a process with these words runs.
 fn lives(words: &str) -> bool {
     !processes(words).is_empty()
 }

@@ -1,4 +1,4 @@
-//! Components of the `act:tools` world of other hosts: one made for these tests, and a published one.
+//! Components of the `act:tools` world of other hosts: a component made for these tests, and a published component.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ async fn guest(grant: Grant) -> Guest {
     Guest::of(&component(), grant, Limits::default()).await
 }
 
-/// WA01: its tools are listed, in one language, with what they say of themselves.
+/// WA01: haft lists the tools of an `act:tools` component with their descriptions and hints.
 #[tokio::test]
 async fn the_tools_of_another_host_s_world() {
     let source = Source::File(component());
@@ -34,7 +34,7 @@ async fn the_tools_of_another_host_s_world() {
     assert!(tool("say").hints.read_only && !tool("fail").hints.read_only);
 }
 
-/// WA01: answers come at once or piece by piece, and are what their media types say.
+/// WA01: answers arrive whole or in parts, and haft decodes them by their media types.
 #[tokio::test]
 async fn answers_in_parts() {
     let guest = guest(Grant::none()).await;
@@ -54,7 +54,7 @@ async fn answers_in_parts() {
     assert_eq!(progress.collect::<Vec<_>>(), expected);
 }
 
-/// WA01: arguments are deterministic CBOR (RFC 8949, section 4.2.1).
+/// WA01: haft passes arguments as deterministic CBOR (RFC 8949, section 4.2.1).
 #[tokio::test]
 async fn arguments_are_deterministic_cbor() {
     let guest = guest(Grant::none()).await;
@@ -63,7 +63,8 @@ async fn arguments_are_deterministic_cbor() {
     assert_eq!(guest.says("arguments", arguments).await, expected.replace(' ', ""));
 }
 
-/// WA01: failures are the tool's, with its output until then; a trap affects no other call.
+/// WA01: a failure of a tool is an error that includes the tool's earlier output; a trap does not affect the next
+/// call.
 #[tokio::test]
 async fn failures_in_parts() {
     let guest = guest(Grant::none()).await;
@@ -83,7 +84,7 @@ async fn failures_in_parts() {
     assert_eq!(guest.says("say", json!({})).await, "said");
 }
 
-/// WA01: version 0.2 has the same shapes.
+/// WA01: haft also calls components of version 0.2 of the world.
 #[tokio::test]
 async fn version_0_2_of_the_world_is_spoken() {
     let mut bytes = fs::read(component()).unwrap();
@@ -101,7 +102,7 @@ async fn version_0_2_of_the_world_is_spoken() {
     assert_eq!(guest.says("count", json!({})).await.lines().count(), 20);
 }
 
-/// WA03: an answer without end is cut off by the limit, or by the time.
+/// WA03: the result limit ends a call whose answer has no end.
 #[tokio::test]
 async fn a_stream_without_end_is_ended() {
     let guest = Guest::of(&component(), Grant::none(), Limits::default()).await;
@@ -109,7 +110,7 @@ async fn a_stream_without_end_is_ended() {
     assert!(error.contains("more than its result limit of 1 MiB"), "{error}");
 }
 
-/// WA02: files are those of the grant, relative ones those of the workspace.
+/// WA02: a component reads only granted files; relative paths start in the workspace.
 #[tokio::test]
 async fn files_of_another_host_s_component() {
     let directory = tempfile::tempdir().unwrap();
@@ -123,7 +124,7 @@ async fn files_of_another_host_s_component() {
     guest(Grant::none()).await.fails("read", json!({ "path": "a.txt" })).await;
 }
 
-/// PR11: what it says of itself is read without running it.
+/// PR11: haft reads the name, version and requested rights of a component without running the component.
 #[test]
 fn what_another_host_s_component_asks_for() {
     let sections = read_sections(&fs::read(component()).unwrap()).unwrap();
@@ -133,7 +134,7 @@ fn what_another_host_s_component_asks_for() {
     assert_eq!(sections.contract().unwrap(), Contract::Act);
 }
 
-/// WA04: another version of the world is named.
+/// WA04: haft refuses another version of the world, and the error names that version and the supported versions.
 #[tokio::test]
 async fn another_version_of_the_world_is_refused() {
     let source = Tiny { export: "act:tools/tool-provider@0.3.0".into(), ..Tiny::default() }.source();
@@ -147,7 +148,7 @@ async fn another_version_of_the_world_is_refused() {
     assert!(error.to_string().starts_with("cannot be linked: "), "{error}");
 }
 
-/// WA01: a component that somebody else published, as it was published.
+/// WA01: haft calls a component that another author published, without changes to the component.
 #[tokio::test]
 async fn a_published_component_is_called() {
     let path = repository().join("tests/foreign/time.wasm");

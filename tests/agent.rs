@@ -1,4 +1,4 @@
-//! The agent loop over OpenAI's chat completions, against a fake that is as strict as the real API.
+//! The agent loop over OpenAI's chat completions, against a fake server that is as strict as the real API.
 
 mod budget;
 pub(crate) mod chat_format;
@@ -23,11 +23,11 @@ use serde_json::{Value, json};
 
 use self::fake::Fake;
 
-/// Every call that a [`Native`] was asked to do, in order.
+/// Every call that a [`Native`] received, in order.
 pub(crate) type Log = Arc<Mutex<Vec<ToolCall>>>;
 pub(crate) type Act = fn(&Value) -> Result<ToolResult, ToolError>;
 
-/// A tool that writes down its calls and does what a function says.
+/// A tool that records its calls and answers with the result of a function.
 struct Native {
     def: ToolDef,
     log: Log,
@@ -51,7 +51,7 @@ fn def(name: &str) -> ToolDef {
     ToolDef { name: name.into(), description: format!("The tool {name}."), parameters, ..ToolDef::default() }
 }
 
-/// A toolbox of tools that write to one log.
+/// A toolbox whose tools write to one log.
 pub(crate) fn toolbox(tools: &[(&str, Act)]) -> (Toolbox, Log) {
     let (mut toolbox, log) = (Toolbox::default(), Log::default());
     for (name, act) in tools {
@@ -61,18 +61,18 @@ pub(crate) fn toolbox(tools: &[(&str, Act)]) -> (Toolbox, Log) {
     (toolbox, log)
 }
 
-/// Answers what it is given.
+/// Answers its argument `text`.
 pub(crate) const ECHO: (&str, Act) =
     ("echo", |arguments| Ok(ToolResult::success(arguments["text"].as_str().unwrap_or("nothing"))));
-/// Never works.
+/// Fails on every call.
 const BROKEN: (&str, Act) = ("broken", |_| Err(ToolError::ExecutionFailed("out of order".into())));
 
-/// Settings for the fake, with waits that no test notices.
+/// Settings for the fake server, with retry delays too short to slow a test.
 pub(crate) fn settings(fake: &Fake) -> ProviderSettings {
     ProviderSettings {
         base_url: Some(fake.base_url()),
         patience: crate::providers::quick(),
-        // Whole answers: how streamed ones come is tested for every vendor in `providers`.
+        // Whole answers: `providers` tests streamed answers for every vendor.
         stream: false,
         ..ProviderSettings::new("openai", "fake-model")
     }
@@ -86,7 +86,7 @@ fn agent(fake: &Fake, toolbox: Toolbox) -> Agent {
     Agent::new(provider(settings(fake)), toolbox, AgentSettings::default())
 }
 
-/// Runs a prompt in a conversation of its own.
+/// Runs a prompt in a new conversation.
 async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
     let outcome = agent.run(&mut History::default(), "do it", &Session::default()).await.unwrap();
     match outcome.failure.clone() {
@@ -95,7 +95,7 @@ async fn run(agent: &Agent) -> Result<Outcome, ProviderError> {
     }
 }
 
-/// The tool messages of a request, as id and content.
+/// The tool messages of a request, as pairs of id and content.
 pub(crate) fn answers(request: &Value) -> Vec<(String, String)> {
     let text = |message: &Value, key: &str| message[key].as_str().unwrap().to_owned();
     let messages = request["messages"].as_array().unwrap().iter();

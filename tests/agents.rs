@@ -1,5 +1,5 @@
-//! Agents as tools: a program that works for another, and a part of a program that works for the rest, with models
-//! that a function implements.
+//! Agents as tools: a program calls another program, and a program calls a part of itself; functions implement the
+//! models.
 
 mod bounds;
 mod calls;
@@ -14,20 +14,21 @@ use serde_json::{Value, json};
 use crate::cli::{Answer, Home};
 use crate::sessions::{Model, Says};
 
-/// A program and one that works for it as the agent `reviewer`, each with a model of its own.
+/// A program and a second program, which is its agent `reviewer`; each has its own model.
 struct Team {
     home: Home,
-    /// Of the program.
+    /// The model of the program.
     lead: Model,
-    /// Of the agent.
+    /// The model of the agent.
     worker: Model,
 }
 
-/// What both programs have in common: nothing but `bash`, `read`, `write` and `edit`, in one workspace.
+/// Settings of both programs: only the tools `bash`, `read`, `write` and `edit`.
 const COMMON: &str = "[builtins]\nfetch = false\nsearch = false\ntime = false\n";
 
 impl Team {
-    /// `more` follows in the program's file, `of_agent` in its entry of the agent, `inside` in that of the agent.
+    /// `more` is appended to the program's file, `of_agent` to its `[[agents]]` entry, and `inside` to the agent's
+    /// file.
     fn new(lead: Model, worker: Model, [more, of_agent, inside]: [&str; 3]) -> Self {
         let home = Home::new();
         let provider = |model: &Model, key: &str| {
@@ -67,7 +68,7 @@ impl Team {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    /// Runs a task; its events, the last of which says how it ended.
+    /// Runs a task and returns its events; the last event contains the outcome.
     fn run(&self, arguments: &[&str]) -> Vec<Value> {
         let answer = self.haft(&[&["run", "--json"], arguments].concat());
         self.lead.assert_content();
@@ -78,14 +79,14 @@ impl Team {
         events
     }
 
-    /// The records of the journal, those of calls that are over.
+    /// The journal's records of completed calls.
     fn journal(&self) -> Vec<Value> {
         let answer = self.haft(&["log", "--json"]);
         assert_eq!(answer.code, 0, "{}", answer.stderr);
         answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// Everything that haft keeps of what was said and called, and the names of the files.
+    /// The names and contents of all files in haft's state directory.
     fn kept(&self) -> String {
         let (mut text, mut folders) = (String::new(), vec![self.home.state()]);
         while let Some(folder) = folders.pop() {
@@ -106,7 +107,7 @@ impl Team {
 const LEAD_KEY: &str = "sk-of-the-lead-0815";
 const WORKER_KEY: &str = "sk-of-the-worker-4711";
 
-/// A lead that hands its task to `agent`, and says what it answered.
+/// A lead that delegates its task to `agent` and repeats the agent's answer.
 fn delegates(agent: &'static str) -> Model {
     Model::start(move |messages| match crate::sessions::answers(messages).as_slice() {
         [] => Says::call(agent, json!({ "task": "Do it.", "context": crate::sessions::asked(messages) })),
@@ -114,7 +115,7 @@ fn delegates(agent: &'static str) -> Model {
     })
 }
 
-/// A worker that runs `command`, and says what came of it.
+/// A worker that runs `command` and repeats its output.
 fn runs(command: &str) -> Model {
     let command = command.to_owned();
     Model::start(move |messages| match crate::sessions::answers(messages).as_slice() {
@@ -123,7 +124,6 @@ fn runs(command: &str) -> Model {
     })
 }
 
-/// The last event of a run.
 fn ended(events: &[Value]) -> &Value {
     events.last().unwrap()
 }

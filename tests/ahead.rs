@@ -1,4 +1,4 @@
-//! Prewarmed instances with a large memory, of which more is written than is reset page by page.
+//! Prewarmed instances with a large memory: a call writes more pages of it than the engine resets page by page.
 
 use std::sync::Arc;
 
@@ -12,9 +12,9 @@ use crate::common::wait::eventually_some;
 use crate::common::{cache, call};
 use crate::guest::briefly;
 
-/// A memory as large as that of an interpreter, with data at its begin and at its end. `touch` says
-/// whether all of it is as it was made, and writes to every eighth page of the machine's; it then asks
-/// for more, which must be empty, and writes there.
+/// A component with a memory as large as an interpreter's, with data at the start and at the end. `touch` checks that
+/// the memory has its initial content, and writes to every eighth page (4 KiB) of the machine. Then `touch` grows the
+/// memory, checks that the new part is empty, and writes to it.
 const LARGE: &str = r#"(component
     (core module $m
         (memory 96)
@@ -54,14 +54,14 @@ async fn toolbox(prewarm: bool, limits: Limits) -> Toolbox {
     toolbox
 }
 
-/// Calls of another engine, beside which the next instances are made.
+/// Calls a tool of another engine; during these calls haft prepares the next instances.
 async fn rest(other: &Toolbox) {
     for _ in 0..8 {
         assert_eq!(call(other, "touch", json!({})).await.content, "5");
     }
 }
 
-/// WA06: memory that an earlier call wrote is never seen.
+/// WA06: a call never sees memory that an earlier call wrote.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_memory_is_always_as_it_was_made() {
     let (toolbox, other) = (toolbox(true, Limits::default()).await, toolbox(false, Limits::default()).await);
@@ -73,11 +73,11 @@ async fn a_large_memory_is_always_as_it_was_made() {
     }
 }
 
-/// WA03: the clock ticks for them too.
+/// WA03: the time limit also ends calls of prewarmed instances.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_large_instance_made_ahead_ends_in_time() {
     let (toolbox, other) = (toolbox(true, briefly(300)).await, toolbox(false, Limits::default()).await);
-    // On a busy machine not every call is over in its time.
+    // On a busy machine a call may exceed its time limit.
     let touch = async || (call(&toolbox, "touch", json!({})).await.content == "5").then_some(());
     for _ in 0..3 {
         for _ in 0..2 {

@@ -7,14 +7,14 @@ use serde_json::{Value, json};
 use crate::agent::fake::{Fake, says};
 use crate::cli::{Answer, Home};
 
-/// A picture of one pixel.
+/// A PNG image of one pixel.
 pub(crate) const PNG: &[u8] = &[
     0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, 0, 0, 0, 13, b'I', b'H', b'D', b'R', 0, 0, 0, 1, 0, 0, 0,
     1, 8, 6, 0, 0, 0, 0x1f, 0x15, 0xc4, 0x89, 0, 0, 0, 10, b'I', b'D', b'A', b'T', 0x78, 0x9c, 0x63, 0, 1, 0,
     0, 5, 0, 1, 0x0d, 0x0a, 0x2d, 0xb4, 0, 0, 0, 0, b'I', b'E', b'N', b'D', 0xae, 0x42, 0x60, 0x82,
 ];
 
-/// A home whose program asks `fake`, with files to attach.
+/// A home whose program uses `fake` as its provider, with files to attach.
 fn home(fake: &Fake, provider: &str) -> Home {
     let home = Home::new();
     let program = format!(
@@ -41,7 +41,7 @@ async fn good(home: &Home, arguments: &[&str]) -> Answer {
     answer
 }
 
-/// The message that a person sent last.
+/// The last message of the last request.
 fn last(fake: &Fake) -> Value {
     let request = fake.requests().pop().unwrap();
     request["messages"].as_array().unwrap().last().unwrap().clone()
@@ -63,7 +63,7 @@ async fn files_reach_the_model_in_order_and_stay_in_the_session() {
     assert!(at("What is it?") < at("Four thousand."));
     assert!(at("Four thousand.") < at("[dot.png: image/png") && at("[dot.png: image/png") < at("And more."));
     assert!(text.contains("data:image/png;base64,iVBORw0KGgo"), "{text}");
-    // It is there again in the next request, as it was.
+    // The next request of the session contains the attachments unchanged.
     good(&home, &["run", "--resume", "last", "And now?"]).await;
     let requests = fake.requests();
     assert_eq!(requests[1]["messages"][1], first);
@@ -110,7 +110,7 @@ async fn what_cannot_be_attached_is_refused_before_anything_is_asked() {
     }
     let without = haft(&own, &["run", "--resume", "last", "--attach", "dot.png"]).await;
     assert_eq!(without.code, 2, "{}", without.stderr);
-    // A vendor whose API has no place for it.
+    // A vendor whose API does not accept the file's type.
     let other = home(&fake, "ollama");
     let answer = haft(&other, &["run", "--attach", "page.pdf", "What is it?"]).await;
     let expected = "`page.pdf: application/pdf, 9 bytes` is not shown to `m`: the model's API does not \

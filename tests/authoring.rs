@@ -1,5 +1,5 @@
-//! Plugin development from a user's side: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. Tests that
-//! need a language's own tools report missing ones; `.ci/authoring` has all of them.
+//! Plugin development as a user sees it: `haft plugin new`, `build`, `check`, `call`, `dev`, `pack`. Tests that need
+//! a language's own tools report missing ones; `.ci/authoring` has all of them.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -25,7 +25,7 @@ mod toolchains;
 
 const STYLES: [Style; 2] = [Style::Typed, Style::Sdk];
 
-/// Whether this machine compiles Rust for components, without asking any network.
+/// True if this machine can compile Rust to components without a network.
 fn has_target() -> bool {
     let rustc =
         Command::new("rustc").args(["--print", "target-libdir", "--target", "wasm32-wasip2"]).output();
@@ -37,7 +37,7 @@ fn has_target() -> bool {
     has
 }
 
-/// haft with cargo's own folders, and without the network.
+/// Runs haft with cargo's usual folders and without network access.
 fn cargo_haft(home: &Home, arguments: &[&str]) -> Answer {
     let own = std::env::var_os("HOME").unwrap_or_default();
     let folder =
@@ -50,14 +50,15 @@ fn cargo_haft(home: &Home, arguments: &[&str]) -> Answer {
     Answer::from(command.output().unwrap())
 }
 
-/// A Rust project whose one dependency is of the version that this repository uses too.
+/// Creates a Rust project whose single dependency has the version of this repository's `Cargo.lock`.
 fn offline_project(home: &Home, name: &str) {
     let answer = home.haft(&["plugin", "new", "--lang", "rust", name]);
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     fs::copy(repository().join("Cargo.lock"), home.work().join(name).join("Cargo.lock")).unwrap();
 }
 
-/// Every template is whole: its program.toml is right, its WIT has a world, its name is everywhere.
+/// Every template is complete: program.toml is valid, a typed template has a WIT world, and the project's name
+/// replaces every placeholder.
 #[test]
 fn every_template_is_well_formed() {
     let name = ProjectName::new("word-tool").unwrap();
@@ -83,8 +84,8 @@ fn every_template_is_well_formed() {
     }
 }
 
-/// The WIT of the templates makes bindings for every language that has a generator, and keeps its
-/// documentation when it is encoded.
+/// The WIT of the templates yields bindings for every language that has a generator, and its encoding keeps the
+/// documentation.
 #[test]
 fn the_templates_wit_makes_bindings_and_keeps_its_documentation() {
     let folder = tempfile::tempdir().unwrap();
@@ -135,7 +136,7 @@ fn a_project_is_made_whole_or_not_at_all() {
     assert_eq!(names, ["word-tool"], "nothing is left behind");
 }
 
-/// A tool that is missing is named, with where it was looked for and how to get it.
+/// If a build tool is missing, the error names the tool, the searched PATH, and at least two ways to get the tool.
 #[test]
 fn a_missing_tool_is_named_with_the_ways_to_get_it() {
     let home = Home::new();
@@ -152,7 +153,7 @@ fn a_missing_tool_is_named_with_the_ways_to_get_it() {
     }
 }
 
-/// Rust, from nothing to a component that says everything itself.
+/// `haft plugin build` compiles a new Rust project to a component that contains its own description.
 #[test]
 fn a_rust_project_is_built_and_says_everything_itself() {
     let home = Home::new();
@@ -171,12 +172,12 @@ fn a_rust_project_is_built_and_says_everything_itself() {
     assert!(said["tools"][0].as_str().unwrap().starts_with("Rust 1."));
     let found = read_sections(&bytes).unwrap();
     assert_eq!(found.wit.len(), 1);
-    // S01: what it asks for, and nothing of how it is built.
+    // S01: the component contains the rights it requests, but not how it is built.
     let program = found.program.unwrap();
     assert!(program.contains("name = \"word-tool\"") && !program.contains("[build]"), "{program}");
     let text = String::from_utf8_lossy(&bytes).into_owned();
     assert!(!text.contains(&home.work().display().to_string()), "no path of this machine");
-    // The same source gives the same bytes, and nothing is compiled again for it.
+    // A second build gives identical bytes without compiling again.
     cargo_haft(&home, &["plugin", "build", "word-tool"]);
     assert_eq!(fs::read(home.work().join("word-tool/word-tool.wasm")).unwrap(), bytes);
     let broken = home.work().join("word-tool/src/lib.rs");
@@ -186,7 +187,7 @@ fn a_rust_project_is_built_and_says_everything_itself() {
     assert_eq!(fs::read(home.work().join("word-tool/word-tool.wasm")).unwrap(), bytes, "the last one stays");
 }
 
-/// `[build] command`: any language, as long as it makes a component.
+/// `[build] command` can use any language, as long as it produces a component.
 #[test]
 fn a_command_of_ones_own_builds_and_haft_finishes_it() {
     let home = Home::new();
@@ -211,7 +212,7 @@ fn a_command_of_ones_own_builds_and_haft_finishes_it() {
     assert!(home.haft(&["plugin", "build"]).stderr.contains("has no plugin to build"));
 }
 
-/// `haft check` of a component that nobody installed.
+/// `haft check` checks a component that is not installed.
 #[test]
 fn a_component_is_checked_without_installing_it() {
     let home = Home::new();

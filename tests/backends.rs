@@ -1,5 +1,5 @@
-//! Backends with real targets: tmux, a container, an ssh server. `.ci/steps/backends` provides them; without it the
-//! tests use only the targets of this machine, and report the omitted ones.
+//! Backends with real targets: tmux, a container, an ssh server. `.ci/steps/backends` provides them; without that
+//! step the tests use only the targets of this machine, and report the omitted ones.
 
 mod agent;
 mod ends;

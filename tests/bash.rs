@@ -19,8 +19,8 @@ async fn bash(workspace: &Workspace, command: &str) -> ToolResult {
     workspace.call(&Bash::new(confiner(), DEFAULT_TIMEOUT), json!({"command": command})).await.unwrap()
 }
 
-/// The end of a command that goes on beyond its time: the first in which it came as far as `has_begun` says, on however
-/// slow a machine.
+/// The result of a command that exceeds its time limit. The limit grows until the command reaches the state that
+/// `has_begun` checks, so that slow machines pass too.
 async fn timed_out(
     workspace: &Workspace,
     command: &str,
@@ -43,7 +43,7 @@ async fn invalid(arguments: Value) -> String {
     }
 }
 
-/// TE09.
+/// TE09: `command` is required and must not be empty.
 #[tokio::test]
 async fn missing_command_is_required() {
     for arguments in [json!({}), json!({"command": ""}), json!({"command": " \n"}), json!({"command": null})]
@@ -52,7 +52,7 @@ async fn missing_command_is_required() {
     }
 }
 
-/// TE10.
+/// TE10: the result has standard output and standard error in order; the command runs in the workspace.
 #[tokio::test]
 async fn both_streams_in_order_from_the_workspace() {
     let workspace = Workspace::new();
@@ -62,7 +62,7 @@ async fn both_streams_in_order_from_the_workspace() {
     assert_eq!(result, ToolResult::success(format!("one\ntwo\nthree\n{place}\n{place}\nfour\n")));
 }
 
-/// TE11.
+/// TE11: the result has the exit code; only exit code 0 is a success.
 #[tokio::test]
 async fn exit_codes_are_seen() {
     let workspace = Workspace::new();
@@ -72,7 +72,7 @@ async fn exit_codes_are_seen() {
     assert_eq!(bash(&workspace, "echo out; exit 1").await, ToolResult::error("out\n(exit code: 1)"));
 }
 
-/// TE12.
+/// TE12: long output keeps its start and its end, and the result says how many characters the whole output has.
 #[tokio::test]
 async fn long_output_keeps_both_ends_and_counts() {
     let result = bash(&Workspace::new(), "seq 1 20000; exit 1").await;
@@ -82,7 +82,7 @@ async fn long_output_keeps_both_ends_and_counts() {
     assert!(result.content.contains("\n... (output truncated: 108894 total chars, showing first 149"));
 }
 
-/// TE24.
+/// TE24: haft truncates long output at a character boundary.
 #[tokio::test]
 async fn long_output_is_cut_between_characters() {
     let result = bash(&Workspace::new(), "printf 'x'; printf '🙂ж%.0s' {1..20000}").await;
@@ -96,7 +96,7 @@ async fn invalid_utf8_is_replaced() {
     assert_eq!(bash(&Workspace::new(), r"printf 'a\xffb'").await.content, "a\u{FFFD}b");
 }
 
-/// TE13.
+/// TE13: a timeout keeps the earlier output, and the argument `timeout` sets the time limit in seconds.
 #[tokio::test]
 async fn a_timeout_keeps_what_was_printed() {
     let workspace = Workspace::new();
@@ -110,7 +110,7 @@ async fn a_timeout_keeps_what_was_printed() {
     assert!(result.content.contains("timed out after 1s"));
 }
 
-/// TE13.
+/// TE13: the default time limit is 120 seconds; `timeout` accepts whole seconds from 1 to 600.
 #[tokio::test]
 async fn the_default_is_120_seconds() {
     let tool = Bash::new(confiner(), DEFAULT_TIMEOUT);
@@ -123,7 +123,8 @@ async fn the_default_is_120_seconds() {
     }
 }
 
-/// Every way a process can get out of sight. Each writes a file at once and another one when there is a file `go`.
+/// Every way in which a process can detach. Each process writes a file at once, and a second file as soon as a file
+/// `go` exists.
 const BROOD: &str = r#"
     later() { touch "$1.begun"; until [ -e go ]; do sleep 0.01; done; touch "$1.survived"; }
     export -f later
@@ -138,8 +139,8 @@ const BROOD: &str = r#"
 "#;
 const BROOD_SIZE: usize = 7;
 
-/// The command lines of the processes that are in the workspace. One may end while it is looked at: what of it cannot
-/// be read any more is of none that is alive.
+/// The command lines of the processes in the workspace. A process that ends during the scan is omitted, because its
+/// files can no longer be read.
 fn alive(workspace: &Workspace) -> Vec<String> {
     let place = workspace.path("").canonicalize().unwrap();
     let processes = std::fs::read_dir("/proc").unwrap().flatten().map(|entry| entry.path());
@@ -152,7 +153,8 @@ async fn begun(workspace: &Workspace) {
     eventually("all have begun", || workspace.files(".begun").len() == BROOD_SIZE).await;
 }
 
-/// Nothing is left that could do what it was to do when there is a file `go`: another command does it, which takes longer.
+/// No process survives to write its second file after `go` exists. A slower command writes such a file first, so that
+/// a survivor has had enough time.
 async fn assert_none_survived(workspace: &Workspace) {
     assert_eq!(alive(workspace), [""; 0]);
     std::fs::write(workspace.path("go"), "").unwrap();
@@ -160,7 +162,7 @@ async fn assert_none_survived(workspace: &Workspace) {
     assert_eq!(workspace.files(".survived"), ["this.survived"]);
 }
 
-/// TE14.
+/// TE14: no process of a command survives its timeout.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_survives_a_timeout() {
     let workspace = Workspace::new();
@@ -170,7 +172,7 @@ async fn nothing_survives_a_timeout() {
     assert_none_survived(&workspace).await;
 }
 
-/// TE14.
+/// TE14: no process of a command survives the cancellation of its call.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_survives_a_cancellation() {
     let workspace = Workspace::new();
@@ -183,8 +185,7 @@ async fn nothing_survives_a_cancellation() {
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
-/// TE14:
-/// Also where no other thread of haft could do it.
+/// TE14: no process of a command survives if haft drops the call, even on a runtime with a single thread.
 #[tokio::test]
 async fn nothing_survives_a_drop() {
     let workspace = Workspace::new();
@@ -196,8 +197,7 @@ async fn nothing_survives_a_drop() {
     assert_none_survived(&workspace).await;
 }
 
-/// TE14:
-/// TERM comes first, so that a command can tidy up.
+/// TE14: haft sends TERM before KILL, so that a command can clean up.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_timeout_asks_before_it_kills() {
     let workspace = Workspace::new();
@@ -207,7 +207,7 @@ async fn a_timeout_asks_before_it_kills() {
     assert!(result.content.starts_with("ready\ntidy\n(timed out"), "{}", result.content);
 }
 
-/// TE15.
+/// TE15: the call does not wait for a background process; the result has the number of stopped processes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_background_child_is_not_waited_for() {
     let workspace = Workspace::new();
@@ -216,8 +216,7 @@ async fn a_background_child_is_not_waited_for() {
     assert_eq!(result, ToolResult::success(expected));
 }
 
-/// TE15:
-/// What is left behind does not go on unseen, whether it holds the pipe or has let go of it.
+/// TE15: background processes end with the call, with or without the output pipe open.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_background_child_outlives_the_call() {
     let workspace = Workspace::new();
@@ -226,11 +225,10 @@ async fn no_background_child_outlives_the_call() {
     assert_eq!(alive(&workspace), [""; 0]);
 }
 
-/// TE15:
-/// A process that is reading a pipe when the shell ends may still finish.
+/// TE15: a process that reads a pipe when the shell ends has time to write its output.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_written_just_after_the_end_is_seen() {
-    // It has little time for it, and may get none of it on a busy machine.
+    // The grace period is short; on a busy machine the process may not run within it.
     eventually_some("what is written just after the end is seen", async || {
         let result = bash(&Workspace::new(), "echo late > >(sleep 0.02; cat)").await;
         result.content.starts_with("late\n").then_some(())
@@ -238,8 +236,8 @@ async fn what_is_written_just_after_the_end_is_seen() {
     .await;
 }
 
-/// TE16:
-/// Measured in a process of its own: this test, alone, once more.
+/// TE16: a gigabyte of output does not increase haft's memory by more than 32 MiB. The test runs itself again in a
+/// process of its own for the measurement.
 #[tokio::test]
 async fn a_gigabyte_of_output_costs_no_memory() {
     const ALONE: &str = "bash::a_gigabyte_of_output_costs_no_memory";
@@ -259,21 +257,21 @@ async fn a_gigabyte_of_output_costs_no_memory() {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
-/// The most memory that this process has had, in KiB.
+/// The peak memory of this process, in KiB.
 fn peak_memory() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// TE17.
+/// TE17: the standard input of a command is empty.
 #[tokio::test]
 async fn standard_input_is_empty() {
     let workspace = Workspace::new();
     assert_eq!(bash(&workspace, "cat; read line || echo end").await.content, "end\n");
 }
 
-/// TE18.
+/// TE18: the result names the signal that killed the command.
 #[tokio::test]
 async fn death_by_signal_is_told() {
     let workspace = Workspace::new();
@@ -282,7 +280,7 @@ async fn death_by_signal_is_told() {
     assert!(bash(&workspace, "kill -SEGV $$").await.content.contains("signal: 11 (SIGSEGV)"));
 }
 
-/// RG06.
+/// RG06: events deliver the output while the command runs, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn output_is_told_live_and_in_order() {
     let workspace = Workspace::new();
@@ -307,7 +305,7 @@ fn chunk(event: &Event) -> &str {
     }
 }
 
-/// The child sees the allow-list and what was granted, and nothing else of this environment.
+/// A command sees only the allowed and the granted variables of haft's environment.
 #[tokio::test]
 async fn the_environment_is_scrubbed() {
     const KNOWN: &[&str] = &["HAFT_CALL", "PATH", "PWD", "SHLVL", "TERM", "_"];
@@ -328,7 +326,7 @@ async fn the_environment_is_scrubbed() {
 #[tokio::test]
 async fn no_descriptors_no_terminal_no_profile() {
     let workspace = Workspace::new();
-    // The fourth is the listing's own.
+    // The fourth descriptor belongs to `ls` itself.
     let mut known = inherited();
     known.extend(0..=3);
     let numbers = bash(&workspace, "ls /proc/self/fd").await.content;
@@ -338,7 +336,7 @@ async fn no_descriptors_no_terminal_no_profile() {
     assert_eq!(bash(&workspace, "shopt login_shell; echo $-").await.content, "login_shell    \toff\nhBc\n");
 }
 
-/// Descriptors that the parent of this process passes on to all its children.
+/// Descriptors that this process inherited and passes on to its children.
 fn inherited() -> BTreeSet<i32> {
     let entries = std::fs::read_dir("/proc/self/fdinfo").unwrap().map(|entry| entry.unwrap());
     let is_inherited = |info: &str| {
@@ -356,7 +354,7 @@ async fn a_command_may_begin_with_a_dash() {
     assert!(result.content.ends_with("-x: command not found\n127\n"), "{}", result.content);
 }
 
-/// Longer than Linux takes as one argument.
+/// haft runs a command that is longer than Linux accepts as one argument; the limit is 1048576 bytes.
 #[tokio::test]
 async fn a_long_command_runs_too() {
     let text = "ж".repeat(100_000);

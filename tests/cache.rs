@@ -1,4 +1,4 @@
-//! The cache of components between runs: its entries are right or absent, and no tool can change one.
+//! The cache of components between runs: its entries are correct or absent, and no tool can change an entry.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use crate::common::wait::{eventually, eventually_some};
 use crate::common::{HANG, call};
 use crate::tiny::Tiny;
 
-/// A cache and a component, in a directory of their own.
+/// A cache and a component, in a temporary directory.
 struct Place {
     directory: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ impl Place {
         fs::write(self.component(), component.bytes()).unwrap();
     }
 
-    /// An engine as a new process would make it.
+    /// An engine as a new process creates it.
     fn engine(&self) -> Engine {
         Engine::new(&EngineOptions { cache: Some(self.cache()), ..EngineOptions::default() })
     }
@@ -48,8 +48,8 @@ impl Place {
         load(&self.engine(), &self.component()).await
     }
 
-    /// The plugin, loaded until its time stamps are written down: only of a component that has not changed for a while, and
-    /// others than `before`.
+    /// Loads the plugin until haft has recorded its time stamps (`.seen`), which haft does only for a component
+    /// unchanged for some time. The record must differ from `before`.
     async fn seen(&self, before: Option<&[u8]>) -> Plugin {
         eventually_some("its time stamps are known", async || {
             let plugin = self.plugin().await;
@@ -59,7 +59,7 @@ impl Place {
         .await
     }
 
-    /// Files in the cache whose name ends with `suffix`.
+    /// Files in the cache whose names end with `suffix`.
     fn files(&self, suffix: &str) -> Vec<PathBuf> {
         let Ok(entries) = fs::read_dir(self.cache()) else { return Vec::new() };
         let paths = entries.map(|entry| entry.unwrap().path());
@@ -86,8 +86,8 @@ async fn answer(plugin: &Plugin) -> String {
     call(&toolbox, &def.name, json!({})).await.content
 }
 
-/// WA06:
-/// The list of an unchanged component is read, not asked for; its code is made again when called.
+/// WA06: haft reads the tool list of an unchanged component from the cache, and compiles the component only for a
+/// call.
 #[tokio::test]
 async fn the_list_needs_no_code() {
     let place = Place::new();
@@ -102,8 +102,7 @@ async fn the_list_needs_no_code() {
     place.file(".cwasm");
 }
 
-/// WA06:
-/// All that a tool says of itself survives, not only what models are shown.
+/// WA06: the cached list has every property of a tool, also those that models do not see.
 #[tokio::test]
 async fn a_remembered_list_is_whole() {
     let place = Place::new();
@@ -114,14 +113,14 @@ async fn a_remembered_list_is_whole() {
     assert_eq!(first.tools(), second.tools());
 }
 
-/// An engine of a new process that compiles quickly at first, as haft's own do.
+/// The engine of a new process with a quick first compilation, as in haft itself.
 fn tiered(place: &Place, pooling: bool) -> Engine {
     let cache = Some(place.cache());
     Engine::new(&EngineOptions { cache, tiered: true, pooling, prewarm: pooling, ..EngineOptions::default() })
 }
 
-/// A06: a component is compiled quickly at first, whatever the memory of its instances; that is kept for the next process, and
-/// is nothing to an engine that does not ask for it.
+/// A06: the first compilation of a component is quick, with and without pooled instances. The next process reuses the
+/// quick code; an engine without `tiered` does not.
 #[tokio::test]
 async fn a_component_is_compiled_quickly_at_first() {
     for pooling in [false, true] {
@@ -141,7 +140,8 @@ async fn a_component_is_compiled_quickly_at_first() {
     }
 }
 
-/// A06: code that is called often is optimized beside its calls, and takes the place of the other for good.
+/// A06: haft optimizes frequently called code in the background; the optimized code replaces the quick code
+/// permanently.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_called_often_is_optimized() {
     for pooling in [false, true] {
@@ -153,7 +153,7 @@ async fn what_is_called_often_is_optimized() {
         let count = |suffix| place.files(suffix).len();
         let is_optimized = || (count(".code"), count(".quick"), count(".cwasm")) == (1, 0, 1);
         eventually("optimized code", is_optimized).await;
-        // What was loaded before goes on, and so does what is loaded now.
+        // Plugins that are already loaded and plugins loaded now both keep working.
         assert_eq!(answer(&plugin).await, "a tiny answer");
         let again = load(&tiered(&place, pooling), &place.component()).await;
         assert_eq!(answer(&again).await, "a tiny answer");
@@ -161,7 +161,7 @@ async fn what_is_called_often_is_optimized() {
     }
 }
 
-/// A06: a long call has its component optimized for the next one.
+/// A06: a long call triggers the optimization of its component.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_called_for_long_is_optimized() {
     let place = Place::new();
@@ -178,7 +178,7 @@ async fn what_is_called_for_long_is_optimized() {
     }
 }
 
-/// A06: components that differ in custom sections alone are compiled once, and are two all the same.
+/// A06: components that differ only in custom sections share one compilation, but have different digests.
 #[tokio::test]
 async fn custom_sections_compile_nothing_anew() {
     use std::os::unix::fs::MetadataExt;
@@ -194,7 +194,7 @@ async fn custom_sections_compile_nothing_anew() {
     assert_eq!(answer(&second).await, "a tiny answer");
 }
 
-/// WA06: a changed component is another one, even if it has the same size and time.
+/// WA06: haft loads a changed component again, even if its size and time stamp are unchanged.
 #[tokio::test]
 async fn a_changed_component_is_met_anew() {
     let place = Place::new();
@@ -208,18 +208,17 @@ async fn a_changed_component_is_met_anew() {
     file.set_modified(was.modified().unwrap()).unwrap();
     let now = fs::metadata(place.component()).unwrap();
     assert_eq!((now.len(), now.modified().unwrap()), (was.len(), was.modified().unwrap()));
-    // First it is too new to be known by its time stamps, then it is not.
+    // At first the time stamps of the file are too recent to identify it; later they identify it.
     for second in [place.plugin().await, place.seen(Some(&seen)).await, place.plugin().await] {
         assert_ne!(second.digest(), first.digest());
         assert_eq!(answer(&second).await, "a nice answer");
     }
-    // A process that loaded the old one goes on with it.
+    // A process that loaded the old component continues with it.
     assert_eq!(answer(&first).await, "a tiny answer");
 }
 
-/// WA06:
-/// A component that is replaced between its loading and its first call is not run under the old
-/// one's list.
+/// WA06: if a component is replaced between its loading and its first call, haft refuses the call, because the new
+/// component may not match the loaded list.
 #[tokio::test]
 async fn a_component_replaced_under_way_is_noticed() {
     let place = Place::new();
@@ -234,8 +233,7 @@ async fn a_component_replaced_under_way_is_noticed() {
     );
 }
 
-/// WA06:
-/// Damage of any file is noticed and mended.
+/// WA06: haft detects and repairs damage of any cache file.
 #[tokio::test]
 async fn damaged_entries_are_made_again() {
     let flip = |bytes: &mut Vec<u8>| {
@@ -248,10 +246,10 @@ async fn damaged_entries_are_made_again() {
     for suffix in [".cwasm", ".json", ".seen"] {
         for damage in damages {
             let place = Place::new();
-            // Otherwise there is no `.seen`.
+            // Without `seen`, no `.seen` file exists yet.
             let first = if suffix == ".seen" { place.seen(None).await } else { place.plugin().await };
             let expected = (first.tools().to_owned(), first.digest().to_owned());
-            // Its code is mapped; a file that is cut while somebody runs it is beyond mending.
+            // The code is mapped into memory; truncation during its use cannot be repaired.
             drop(first);
             let file = place.file(suffix);
             let good = fs::read(&file).unwrap();
@@ -269,7 +267,7 @@ async fn damaged_entries_are_made_again() {
     }
 }
 
-/// WA06: a record that is still JSON and says something else is damaged as well.
+/// WA06: haft also detects a changed record that is still valid JSON.
 #[tokio::test]
 async fn a_record_that_reads_well_is_checked_too() {
     let place = Place::new();
@@ -281,7 +279,7 @@ async fn a_record_that_reads_well_is_checked_too() {
     assert_eq!(fs::read_to_string(&record).unwrap(), text);
 }
 
-/// WA06: many processes may fill an empty cache at once.
+/// WA06: several engines can fill an empty cache at the same time.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_engines_share_an_empty_cache() {
     let place = Arc::new(Place::new());
@@ -300,9 +298,8 @@ async fn concurrent_engines_share_an_empty_cache() {
     assert_eq!(place.files("").len(), 3, "leftovers: {:?}", place.files(""));
 }
 
-/// WA06:
-/// A cache that a tool may write, or that lies above or below what it may, is not used; plugins
-/// work all the same.
+/// WA06: haft does not use a cache that a tool may write, or that is above or below a writable directory; plugins
+/// still work.
 #[tokio::test]
 async fn a_cache_that_tools_may_write_is_not_used() {
     let place = Place::new();
@@ -331,8 +328,7 @@ async fn a_cache_that_tools_may_write_is_not_used() {
     }
 }
 
-/// WA06:
-/// A cache that others may write is not used either.
+/// WA06: haft does not use a cache that other users may write.
 #[tokio::test]
 async fn a_cache_that_others_may_write_is_not_used() {
     for (mode, used) in [(0o700, true), (0o755, true), (0o770, false), (0o777, false), (0o1777, false)] {
@@ -345,7 +341,7 @@ async fn a_cache_that_others_may_write_is_not_used() {
     }
 }
 
-/// WA06: A new cache directory is private, whatever the process's umask.
+/// WA06: a new cache directory is accessible only to its owner, with any umask.
 #[tokio::test]
 async fn a_new_cache_is_private() {
     let place = Place::new();

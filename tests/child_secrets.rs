@@ -1,5 +1,6 @@
-//! Secrets that stay outside of child processes: programs use a host with a placeholder, and the secret is nowhere.
-//! The hosts are strict fakes on this machine, with certificates of an authority that haft is told of.
+//! Secrets that stay outside of child processes: programs authenticate to a host with a placeholder, and no child has
+//! the secret. The hosts are strict fakes on this machine; their certificates come from an authority that haft
+//! trusts.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and hosts")]
 
@@ -19,7 +20,7 @@ const SERVER: &str = include_str!("child_secrets/server.py");
 const PROGRAMS: &str = include_str!("child_secrets/programs.py");
 const MEMORY: &str = include_str!("child_secrets/memory.py");
 
-/// A home whose haft trusts an authority and has a secret in `$REAL`, and a host that wants the secret.
+/// A home whose haft trusts an authority and has a secret in `$REAL`, and hosts that require the secret.
 struct World {
     home: Home,
     outside: tempfile::TempDir,
@@ -89,7 +90,8 @@ impl World {
         self.hosts[0].port
     }
 
-    /// Writes program.toml: `bash` reaches the hosts and has a placeholder of the secret for the first, with these keys.
+    /// Writes program.toml: `bash` reaches the hosts and has a placeholder of the secret for the first host; `keys`
+    /// go into `[sandbox.secrets.key]`.
     fn program(&self, keys: &str) {
         let hosts: Vec<String> =
             self.hosts.iter().map(|host| format!("\"localhost:{}\"", host.port)).collect();
@@ -113,7 +115,7 @@ impl World {
         self.haft(&["call", "bash", &json!({ "command": command }).to_string()])
     }
 
-    /// Everything that the journal has.
+    /// All records of the journal.
     fn journal(&self) -> Vec<Value> {
         let log = self.haft(&["log", "--json"]).stdout;
         log.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
@@ -125,7 +127,7 @@ fn git(folder: &Path, line: &str) {
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
 }
 
-/// A repository that is served as files.
+/// A git repository that a host serves as plain files.
 fn repository(folder: &Path) {
     let work = folder.join("work");
     fs::create_dir(&work).unwrap();
@@ -167,7 +169,7 @@ fn the_secret_is_nowhere_in_the_child() {
         said.stdout,
         said.stderr
     );
-    // What the search finds if the child has it.
+    // The control: the search finds the secret in a child that has it.
     let text = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[[tools]]\nname = \"t\"\ndescription = \"d\"\n\
                 command = \"python3 memory.py\"\nenv = [\"REAL\"]\n";
     world.home.write("program.toml", text);
@@ -215,7 +217,8 @@ stream = context.wrap_socket(socket.create_connection(('127.0.0.1', int(sys.argv
 print('issuer', stream.getpeercert()['issuer'])
 ";
 
-/// Only connections to the secret's host are opened, and only there a placeholder is worth something.
+/// haft replaces the placeholder only on connections to the secret's host; connections to other hosts keep the host's
+/// own TLS.
 #[test]
 fn another_host_gets_the_placeholder_and_its_own_tls() {
     let mut world = World::new();
@@ -262,7 +265,8 @@ fn a_placeholder_is_worth_something_for_its_own_process_alone() {
     assert!(!said.stdout.contains("changed by"), "{}", said.stdout);
 }
 
-/// A command with a grant of its own reads its files and finds its placeholder; the host is one without TLS.
+/// A command with its own grant reads its placeholder file and authenticates with the placeholder; its host has no
+/// TLS.
 #[test]
 fn a_command_has_secrets_of_its_own() {
     let mut world = World::new();
@@ -298,7 +302,7 @@ server.on('stream', (stream, headers) => {
 server.listen(0, '127.0.0.1', () => console.log(server.address().port));
 ";
 
-/// Many requests of one connection, to a host that speaks HTTP/2 alone.
+/// One connection carries many requests to a host that accepts only HTTP/2.
 #[test]
 fn http2_is_spoken_on_both_sides() {
     let mut world = World::new();
@@ -338,7 +342,7 @@ s3.put_object(Bucket='bucket', Key='a b/c', Body=b'content')
 print('got', s3.get_object(Bucket='bucket', Key='a b/c')['Body'].read(), [it['Key'] for it in s3.list_objects_v2(Bucket='bucket', Prefix='a b')['Contents']])
 ";
 
-/// The host computes the signature by itself, from the key that only haft has.
+/// haft signs requests of an S3 client with the key that only haft has; the host verifies the signature.
 #[test]
 fn an_s3_client_signs_with_a_placeholder() {
     if !Command::new("python3").args(["-c", "import boto3"]).output().unwrap().status.success() {

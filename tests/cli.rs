@@ -1,4 +1,4 @@
-//! haft from the side of a person or a script: the program itself, its two output streams and its exit code.
+//! haft as a person or a script sees it: the program, its two output streams and its exit code.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -11,10 +11,9 @@ use serde_json::{Value, json};
 use crate::common::wait::{ended, until};
 use crate::common::{cache, hostile, repository, same_environment};
 
-/// A home directory and a folder to work in, both gone at the end, with a directory for temporary
-/// files of its own: tools may write there, so nothing else of the test may lie in it, wherever
-/// the repository is. To haft it is a repository, beyond which nothing is looked for that a model is
-/// told: the one around it may have an `AGENTS.md` and skills.
+/// A temporary home directory with a workspace. Temporary files have a directory of their own, because tools may
+/// write there and must not reach other files of the test. An empty `.git` makes the home a repository: haft does not
+/// search the directories above it, which may have an `AGENTS.md` and skills.
 pub(crate) struct Home {
     directory: tempfile::TempDir,
 }
@@ -38,7 +37,6 @@ impl Home {
         self.directory.path().join("work")
     }
 
-    /// Where haft keeps its state.
     pub(crate) fn state(&self) -> PathBuf {
         self.directory.path().join(".local/state/haft")
     }
@@ -47,8 +45,8 @@ impl Home {
         fs::write(self.work().join(name), text).unwrap();
     }
 
-    /// haft in the folder to work in, with this home and a key in its environment, and nothing of what
-    /// whoever runs the tests has set for haft.
+    /// haft in the workspace, with this home and an API key in its environment, and without the haft settings of the
+    /// person who runs the tests.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_haft"));
         command
@@ -70,13 +68,13 @@ impl Home {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    /// What a person sees who types `typed` to haft at a terminal, or ends the input at once where that is nothing;
-    /// `None` where there is no program to make one.
+    /// The terminal output of haft when a person types `typed` at the first question; an empty `typed` ends the input
+    /// at once. `None` if the machine has no `script`, which provides the terminal.
     pub(crate) fn at_a_terminal(&self, arguments: &[&str], typed: &str) -> Option<String> {
         self.at_a_terminal_with(&[], arguments, typed)
     }
 
-    /// The same with more variables.
+    /// As `at_a_terminal`, with more variables.
     pub(crate) fn at_a_terminal_with(
         &self,
         variables: &[(&str, &str)],
@@ -103,7 +101,7 @@ impl Home {
         let mut piece = [0; 4096];
         while let Ok(read @ 1..) = std::io::Read::read(&mut output, &mut piece) {
             said.extend_from_slice(&piece[..read]);
-            // Input before the question is no answer.
+            // haft ignores input that arrives before the question.
             if let Some(input) = &mut input
                 && is_asked(&said)
             {
@@ -131,7 +129,7 @@ impl From<Output> for Answer {
 
 pub(crate) const SECRET: &str = "sk-never-to-be-seen-4711";
 
-/// A program with the hostile guest as a plugin and a command.
+/// A program with the hostile guest as a plugin and a command tool.
 fn program(grant: &str) -> String {
     format!(
         r#"
@@ -157,14 +155,14 @@ arguments = [{{ name = "name", description = "Who", required = true }}]
     )
 }
 
-/// The first command of README.md does its work as written there.
+/// The first command of README.md works as written there.
 #[test]
 fn readme_s_first_command_counts_the_readme() {
     let readme = fs::read_to_string(repository().join("README.md")).unwrap();
     let command = readme.lines().find_map(|line| line.strip_prefix("$ cargo run -- ")).unwrap();
     let arguments: Vec<&str> = command.split(' ').collect();
     let home = Home::new();
-    // The example's tools may write below the repository, where the tests' own cache may lie.
+    // The example's tools may write below the repository, where the tests' own cache may be.
     let cache = tempfile::tempdir().unwrap();
     let mut command = home.command(&arguments);
     command.current_dir(repository()).env("XDG_CACHE_HOME", cache.path());
@@ -174,7 +172,7 @@ fn readme_s_first_command_counts_the_readme() {
     assert_eq!(answer.stderr, "");
 }
 
-/// CL01, TE01: each built-in does real work, and the exit code says how it went.
+/// CL01, TE01: the built-in tools read, write, edit and run; the exit code says whether the call succeeded.
 #[test]
 fn built_in_tools_do_their_work() {
     let home = Home::new();
@@ -190,7 +188,7 @@ fn built_in_tools_do_their_work() {
     assert!(home.haft(&["call", "time", "-a", "format=iso"]).stdout.ends_with("Z\n"));
 }
 
-/// TE01, TE06: the built-in tools, always in this order.
+/// TE01, TE06: haft lists the built-in tools in a fixed order.
 #[test]
 fn tools_are_listed_in_a_stable_order() {
     let home = Home::new();
@@ -216,7 +214,8 @@ fn builtins_can_be_switched_off() {
     assert_eq!(home.call("bash", &json!({ "command": "true" })).stderr, "Unknown tool: bash\n");
 }
 
-/// PR02, PR04: a command tool runs, by its name and by the reference documents' form of it.
+/// PR02, PR04: a command tool runs under its own name and under the `program:NAME:TOOL` form of the reference
+/// documents.
 #[test]
 fn a_command_tool_runs_under_both_names() {
     let home = Home::new();
@@ -228,7 +227,7 @@ fn a_command_tool_runs_under_both_names() {
     assert_eq!((missing.code, missing.stderr.as_str()), (1, "invalid arguments: `name` is required\n"));
 }
 
-/// Nothing that a guest prints reaches haft's standard output.
+/// A guest's printed text never reaches haft's standard output.
 #[test]
 fn what_a_guest_prints_stays_off_standard_output() {
     let home = Home::new();
@@ -239,7 +238,7 @@ fn what_a_guest_prints_stays_off_standard_output() {
     assert!(verbose.stderr.contains("printed by the guest") && !verbose.stdout.contains("printed by"));
 }
 
-/// A plugin gets what program.toml and `--allow` grant; a refusal names the line.
+/// A plugin has only the rights that program.toml and `--allow` grant; a refusal names the line to add.
 #[test]
 fn a_grant_is_all_a_plugin_gets() {
     let home = Home::new();
@@ -261,7 +260,7 @@ fn a_grant_is_all_a_plugin_gets() {
     assert!(wrong.stderr.contains("`gest`, which this program does not have"), "{}", wrong.stderr);
 }
 
-/// CL04: haft's own secrets reach neither a child nor a guest.
+/// CL04: haft's own secrets do not reach children, guests or the output.
 #[test]
 fn secrets_stay_with_haft() {
     let home = Home::new();
@@ -289,7 +288,7 @@ fn a_wrong_program_is_reported_whole_and_with_its_own_exit_code() {
     );
 }
 
-/// WA04: a plugin that cannot be loaded is said and does not keep the others from working.
+/// WA04: a plugin that cannot be loaded is a warning and does not affect other plugins.
 #[test]
 fn one_bad_plugin_does_not_spoil_the_others() {
     let home = Home::new();
@@ -297,7 +296,7 @@ fn one_bad_plugin_does_not_spoil_the_others() {
     let bad = "\n[[plugins]]\nname = \"bad\"\ncomponent = \"bad.wasm\"\n";
     home.write("program.toml", &format!("{}{bad}", program("")));
     let answer = home.call("guest__echo", &json!({ "text": "still here" }));
-    // One call looks at no other plugin; the list of tools looks at all.
+    // A call loads only its own plugin; the list of tools loads all plugins.
     assert_eq!((answer.stdout.as_str(), answer.stderr.as_str(), answer.code), ("still here\n", "", 0));
     let tools = home.haft(&["tools"]);
     assert!(tools.stdout.contains("guest__echo"), "{}", tools.stdout);
@@ -307,7 +306,7 @@ fn one_bad_plugin_does_not_spoil_the_others() {
     assert!(check.stderr.contains("bad.wasm"), "{}", check.stderr);
 }
 
-/// RS07: what a person would have to approve is not run when nobody can be asked.
+/// RS07: if no person can answer, haft does not run a call that needs a person's approval.
 #[test]
 fn what_nobody_can_approve_is_not_run() {
     let home = Home::new();
@@ -325,7 +324,7 @@ fn what_nobody_can_approve_is_not_run() {
     assert!(tools.stdout.contains("\"asks\":true"), "{}", tools.stdout);
 }
 
-/// RS06: a person at a terminal is asked, on standard error, and answers there.
+/// RS06: haft asks a person at a terminal on standard error and reads the answer there.
 #[test]
 fn a_person_at_a_terminal_is_asked() {
     let home = Home::new();
@@ -341,7 +340,7 @@ fn a_person_at_a_terminal_is_asked() {
     }
 }
 
-/// What is required and not there is said.
+/// haft reports a required tool that the program does not have.
 #[test]
 fn what_is_required_and_missing_is_said() {
     let home = Home::new();
@@ -351,7 +350,7 @@ fn what_is_required_and_missing_is_said() {
     assert_eq!(home.haft(&["check"]).code, 3);
 }
 
-/// PR06: `haft check` finds what is missing on this machine.
+/// PR06: `haft check` finds programs and directories that are missing on this machine.
 #[test]
 fn check_names_what_is_missing() {
     let home = Home::new();
@@ -365,8 +364,7 @@ fn check_names_what_is_missing() {
     }
 }
 
-/// C13: a granted folder may be made later; that it is not there yet is said, and fails nothing. One that is no
-/// folder does.
+/// C13: a granted folder that does not exist yet is a warning; a granted path that is not a folder is an error.
 #[test]
 fn a_granted_folder_that_is_not_there_yet_is_a_warning() {
     let home = Home::new();
@@ -382,7 +380,7 @@ fn a_granted_folder_that_is_not_there_yet_is_a_warning() {
 fn init_writes_a_program_that_checks_and_never_overwrites_one() {
     let home = Home::new();
     assert_eq!(home.haft(&["init"]).code, 0);
-    // C14: what its first line names for editors is there.
+    // C14: the schema file that the first line names for editors exists.
     let schema = fs::read_to_string(home.work().join("program.schema.json")).unwrap();
     assert_eq!(serde_json::from_str::<Value>(&schema).unwrap(), haft::manifest::json_schema());
     let check = home.haft(&["check"]);
@@ -392,7 +390,7 @@ fn init_writes_a_program_that_checks_and_never_overwrites_one() {
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), written);
 }
 
-/// S02: what was typed before the question stood there agrees to nothing.
+/// S02: input typed before the question appears does not count as consent.
 #[test]
 fn typing_ahead_agrees_to_nothing() {
     let home = Home::new();
@@ -401,7 +399,7 @@ fn typing_ahead_agrees_to_nothing() {
         eprintln!("SKIPPED: no terminal to ask at: `script` (util-linux) is not installed");
         return;
     };
-    // haft begins when the terminal has the line.
+    // haft starts after the terminal has received the line.
     let line = format!(
         "until [ -e go ]; do sleep 0.05; done; exec '{}' add ./words.wasm",
         env!("CARGO_BIN_EXE_haft")
@@ -430,7 +428,7 @@ fn typing_ahead_agrees_to_nothing() {
     assert!(!child.wait().unwrap().success() && said.contains("nothing was changed"), "{said}");
 }
 
-/// C12: whoever writes it in another way is told how it is written.
+/// C12: for input in a nearly correct form, the error shows the correct form.
 #[test]
 fn what_is_nearly_right_gets_a_hint() {
     let home = Home::new();
@@ -444,7 +442,7 @@ fn what_is_nearly_right_gets_a_hint() {
     assert!(home.haft(&["update"]).stderr.contains("nothing is installed here"));
 }
 
-/// What is no JSON is repeated, but no megabytes of it.
+/// The error for arguments that are not JSON repeats only a part of a long text.
 #[test]
 fn arguments_that_are_no_json_are_repeated_in_part() {
     let home = Home::new();
@@ -463,7 +461,7 @@ fn arguments_that_are_no_json_are_repeated_in_part() {
     assert!(near.stderr.contains("--arg 'zone=utc'"), "{}", near.stderr);
 }
 
-/// Half a prompt asks for something else.
+/// A prompt over 16 MiB is refused, because a truncated prompt may ask for something else.
 #[test]
 fn a_prompt_that_is_too_long_is_refused_whole() {
     let home = Home::new();
@@ -491,7 +489,7 @@ fn json_answers_are_json() {
     assert_eq!((result["is_error"].as_bool(), answer.code), (Some(true), 1));
 }
 
-/// Ctrl-C stops what runs, at once and with nothing left behind.
+/// Ctrl-C stops the running call at once, with all its processes.
 #[test]
 fn an_interrupt_stops_the_call() {
     let home = Home::new();
@@ -506,12 +504,12 @@ fn an_interrupt_stops_the_call() {
     until("the command starts", || started.exists());
     let id = rustix::process::Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap();
     rustix::process::kill_process(id, rustix::process::Signal::INT).unwrap();
-    // Its end is the interrupt's: the command goes on for longer than is waited.
+    // The interrupt ends the call: the command itself would take longer than the test waits.
     assert_eq!(ended(&mut child).code(), Some(130));
     assert!(!sentinel.exists());
 }
 
-/// Whether what was said ends with the choices of a question: `[y/N]`, `[y/N/always/write]`.
+/// True if the output ends with the choices of a question: `[y/N]`, `[y/N/always/write]`.
 fn is_asked(said: &[u8]) -> bool {
     let start = said.iter().rposition(|byte| *byte == b'[').unwrap_or(0);
     said[start..].starts_with(b"[y/N") && said.ends_with(b"] ")

@@ -1,5 +1,5 @@
-//! F1: credential stores are closed to every process of haft until program.toml opens them by name, `deny` closes
-//! more, and start-up files are not written.
+//! F1: every process of haft is refused access to credential stores until program.toml opens them by name; `deny`
+//! blocks more paths, and start-up files are not writable.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -14,7 +14,7 @@ const SECRET: &str = "the-secret-in-it";
 const COMMAND: &str =
     "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"cat ~/.ssh/id\"]\n";
 
-/// A home with keys in it, and a program.toml: `sandbox` stands in its `[sandbox]`, `grant` in the plugin's grant.
+/// A home with credentials, and a program.toml with `sandbox` in `[sandbox]` and `grant` in the plugin's grant.
 fn home(sandbox: &str, grant: &str) -> Home {
     let home = Home::new();
     let place = |name: &str| home.work().parent().unwrap().join(name);
@@ -44,7 +44,7 @@ fn bash(home: &Home, command: &str) -> Answer {
     home.haft(&["call", "bash", &json!({ "command": command }).to_string()])
 }
 
-/// Who reads the file `name` of the home: everything that can read tries.
+/// The tools that can read the file `name` of the home.
 fn readers(home: &Home, name: &str) -> Vec<&'static str> {
     let path = place(home, name);
     let calls = [
@@ -61,7 +61,7 @@ fn readers(home: &Home, name: &str) -> Vec<&'static str> {
 
 const ALL: [&str; 3] = ["bash", "read", "x__open"];
 
-/// F1.
+/// F1: the default blocks credential stores, also for commands and MCP servers.
 #[test]
 fn credential_stores_are_closed_by_default() {
     let home = home("", "");
@@ -77,7 +77,7 @@ fn credential_stores_are_closed_by_default() {
     assert!(home.work().join("began").exists() && !home.work().join("leaked").exists(), "the MCP server");
 }
 
-/// F1.
+/// F1: a table that names a credential store opens the store only for its own tools.
 #[test]
 fn a_store_is_opened_by_its_name_for_those_who_name_it() {
     let open = "credentials = [\"ssh\"]";
@@ -101,7 +101,7 @@ fn a_store_is_opened_by_its_name_for_those_who_name_it() {
     }
 }
 
-/// F1.
+/// F1: a refusal names the line that opens the store.
 #[test]
 fn a_refusal_names_the_line_that_opens_the_store() {
     let home = home("", "");
@@ -122,7 +122,7 @@ fn a_refusal_names_the_line_that_opens_the_store() {
     assert!(!fine.stdout.contains("hint:") && !fine.stderr.contains("hint:"), "nothing failed");
 }
 
-/// F1.
+/// F1: an unknown credential store is an error that suggests the nearest name.
 #[test]
 fn an_unknown_store_is_an_error_with_the_nearest() {
     let home = home("credentials = [\"shh\"]", "");
@@ -132,7 +132,7 @@ fn an_unknown_store_is_an_error_with_the_nearest() {
     assert!(all.contains("unknown credential store; did you mean `ssh`?"), "{all}");
 }
 
-/// F1.
+/// F1: `deny` blocks more paths in every mode, for the tools of its own table.
 #[test]
 fn deny_closes_more_in_every_mode() {
     let deny = "deny = [\"~/private\", \"./secrets\"]";
@@ -149,9 +149,8 @@ fn deny_closes_more_in_every_mode() {
     assert!(all.code != 0 && all.stderr.contains("tools cannot work in"), "{}", all.stderr);
 }
 
-/// F1: a store that is a link is closed where it really is, and keeps nobody from working in the home directory; a
-/// link that
-/// `deny` names and a tool could replace is refused.
+/// F1: if a credential store is a link, haft blocks the target, and tools still work in the home directory; haft
+/// refuses a link in `deny` that a tool could replace.
 #[test]
 fn a_link_to_a_store_closes_what_it_leads_to() {
     let home = home("", "");
@@ -180,7 +179,7 @@ fn a_link_to_a_store_closes_what_it_leads_to() {
 const GIT: &str = "export GIT_CONFIG_GLOBAL=/dev/null GIT_AUTHOR_NAME=a GIT_AUTHOR_EMAIL=a@b GIT_COMMITTER_NAME=a \
                    GIT_COMMITTER_EMAIL=a@b; ";
 
-/// F1.
+/// F1: tools cannot write files that other programs run or read at their start, but ordinary git work succeeds.
 #[test]
 fn what_starts_by_itself_is_not_written() {
     let home = home("", "");
@@ -222,7 +221,7 @@ fn what_starts_by_itself_is_not_written() {
     assert!(told.stderr.contains(&line), "{}", told.stderr);
 }
 
-/// F1.
+/// F1: a path that `write` names is writable even if it is a start-up file.
 #[test]
 fn what_write_names_is_written_though_it_starts_by_itself() {
     let home = home("write = [\".git/config\", \".vscode\"]", "");

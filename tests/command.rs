@@ -45,10 +45,10 @@ async fn content(spec: CommandSpec, arguments: Value) -> String {
     Workspace::new().call(&CommandTool::new(confiner(), spec).unwrap(), arguments).await.unwrap().content
 }
 
-/// Prints every argument it gets on a line of its own.
+/// Prints each argument on its own line.
 const LINES: [&str; 2] = ["printf", "<%s>\n"];
 
-/// PR02.
+/// PR02: the tool's name contains the program's name and the command's name.
 #[test]
 fn the_name_says_program_and_tool() {
     let tool = CommandTool::new(confiner(), spec(&["gh", "pr", "create"])).unwrap();
@@ -57,7 +57,7 @@ fn the_name_says_program_and_tool() {
     assert!(tool.def().hints.destructive && !tool.def().hints.read_only);
 }
 
-/// PR03.
+/// PR03: the words of the command precede the call's arguments.
 #[tokio::test]
 async fn the_command_s_own_words_come_first() {
     assert_eq!(
@@ -67,7 +67,7 @@ async fn the_command_s_own_words_come_first() {
     assert_eq!(content(spec(&["echo"]), json!({})).await, "\n");
 }
 
-/// PR04.
+/// PR04: declared arguments reach the program with their flags; a missing required argument is an error.
 #[tokio::test]
 async fn declared_arguments_reach_the_program() {
     let mut spec = spec(&LINES);
@@ -85,7 +85,7 @@ async fn declared_arguments_reach_the_program() {
     assert_eq!(missing, ToolError::InvalidArguments("`title` is required".into()));
 }
 
-/// PR05.
+/// PR05: no shell expands the arguments.
 #[tokio::test]
 async fn nothing_is_expanded_by_a_shell() {
     let words = ["$(id)", "; echo no", "`id`", "*", "a  b", "$HOME", "новая\nстрока", "", "--version"];
@@ -93,14 +93,14 @@ async fn nothing_is_expanded_by_a_shell() {
     assert_eq!(content(spec(&LINES), json!({"args": words})).await, expected);
 }
 
-/// PR05.
+/// PR05: the first word of a command must be a bare program name.
 #[test]
 fn only_a_bare_name_is_a_command() {
     let error = |words: &[&str]| CommandTool::new(confiner(), spec(words)).unwrap_err();
     assert_eq!(error(&[]), CommandError::Empty);
     assert_eq!(error(&["", "x"]), CommandError::Empty);
     assert_eq!(error(&["/usr/bin/env"]), CommandError::NotABareName("/usr/bin/env".into()));
-    // T03: nor one outside the program's folder.
+    // T03: a path outside of the program's folder is refused too.
     for outside in ["./../tool", "./bin/../../tool", "../tool", "bin/tool", "./.."] {
         assert_eq!(error(&[outside]), CommandError::NotABareName(outside.into()));
     }
@@ -109,7 +109,7 @@ fn only_a_bare_name_is_a_command() {
     assert_eq!(CommandTool::new(confiner(), twice).unwrap_err(), CommandError::DuplicateArgument("a".into()));
 }
 
-/// PR05.
+/// PR05: a command has a scrubbed environment and runs in the workspace.
 #[tokio::test]
 async fn the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
     assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
@@ -123,7 +123,7 @@ async fn the_environment_is_scrubbed_and_the_workspace_is_the_directory() {
     assert_eq!(result.content.trim_end(), workspace.path("").canonicalize().unwrap().to_str().unwrap());
 }
 
-/// PR06.
+/// PR06: if required programs are missing, the error names all of them, and the command does not run.
 #[tokio::test]
 async fn everything_missing_is_named_and_nothing_runs() {
     let mut spec = spec(&["haft-has-no-such-program"]);
@@ -173,7 +173,7 @@ async fn a_timeout_is_told() {
     assert!(content(spec, json!({})).await.starts_with("begun\n(timed out after 1s;"));
 }
 
-/// RG06.
+/// RG06: events deliver each output stream under its own name, in order.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_stream_is_told_as_itself() {
     let workspace = Workspace::new();
@@ -200,8 +200,7 @@ fn report(event: &Event) -> String {
     }
 }
 
-/// SB10:
-/// A program that program.toml declares is held to the same grant as `bash`.
+/// SB10: a command tool of program.toml has only the grant that `bash` has.
 #[tokio::test]
 async fn a_command_is_confined() {
     let workspace = Workspace::new();

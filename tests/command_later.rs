@@ -40,7 +40,7 @@ async fn it_gets_its_words_and_its_input_and_answers_what_it_writes() {
     assert_eq!(guest.says("run", words(&["echo", "a b", "", "ж"])).await, "a b  ж");
     assert_eq!(guest.says("run", words(&["name"])).await, "guest");
     assert_eq!(guest.says("run", json!({ "args": ["count"], "stdin": "täxt" })).await, "5 bytes");
-    // Nothing is left of the call before.
+    // No data of the earlier call remains.
     assert_eq!(guest.says("run", words(&["count"])).await, "0 bytes");
     let both = guest.says("run", words(&["both"])).await;
     assert_eq!(both, "to standard output\nto standard error");
@@ -63,7 +63,7 @@ async fn an_exit_code_is_told_and_is_an_error() {
     assert!(trapped.is_error && trapped.content.contains("told to"), "{}", trapped.content);
 }
 
-/// WA02: its files are those of its grant.
+/// WA02: a program reads only the files of its grant.
 #[tokio::test]
 async fn a_later_program_reads_what_was_granted() {
     let folder = tempfile::tempdir().unwrap();
@@ -76,7 +76,7 @@ async fn a_later_program_reads_what_was_granted() {
     assert!(guest(Grant::none()).await.call("run", line).await.is_error);
 }
 
-/// WA03: what computes or writes for ever is ended.
+/// WA03: the limits end a program that computes or writes without end.
 #[tokio::test]
 async fn a_later_program_is_held_to_its_limits() {
     let guest = Guest::of(&component(), Grant::none(), briefly(1500)).await;

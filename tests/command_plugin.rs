@@ -41,7 +41,7 @@ async fn it_gets_its_words_and_its_input_and_answers_what_it_writes() {
     assert_eq!(guest.says("run", words(&["echo", "a b", "", "ж"])).await, "a b  ж");
     assert_eq!(guest.says("run", words(&["name"])).await, "guest");
     assert_eq!(guest.says("run", json!({ "args": ["count"], "stdin": "täxt" })).await, "5 bytes");
-    // Nothing is left of the call before.
+    // No data of the earlier call remains.
     assert_eq!(guest.says("run", words(&["count"])).await, "0 bytes");
     let both = guest.says("run", words(&["both"])).await;
     assert_eq!(both, "to standard output\nto standard error");
@@ -52,7 +52,7 @@ async fn an_exit_code_is_told_and_is_an_error() {
     let guest = guest(Grant::none()).await;
     assert_eq!(guest.says("run", words(&["exit", "0"])).await, "(exit code: 0)");
     for (line, expected) in [
-        // WASI 0.2 tells success from failure, and no number.
+        // WASI 0.2 reports success or failure, but no exit code.
         (&["exit", "3"][..], "(exit code: 1)"),
         (&["read", "none"][..], "(exit code: 1)"),
         (&["what"][..], "guest: what?\n(exit code: 1)"),
@@ -62,12 +62,12 @@ async fn an_exit_code_is_told_and_is_an_error() {
     }
     let trapped = guest.call("run", words(&["panic"])).await;
     assert!(trapped.is_error && trapped.content.contains("told to"), "{}", trapped.content);
-    // Anything else than words is refused before it runs.
+    // haft refuses arguments that are not a list of words before the program runs.
     let wrong = guest.call("run", json!({ "args": "echo" })).await;
     assert!(wrong.is_error && wrong.content.contains("args"), "{}", wrong.content);
 }
 
-/// It is held to its grant as every plugin is.
+/// A program has only the rights of its grant, as every plugin.
 #[tokio::test]
 async fn it_may_do_what_was_granted() {
     let place = tempfile::tempdir().unwrap();
@@ -89,7 +89,7 @@ async fn it_may_do_what_was_granted() {
     assert_ne!(writer.says("run", words(&["env", "HOME"])).await, "unset");
 }
 
-/// What it writes is bounded by the limit of results, and its time by that of time.
+/// The limits on results and time apply to a program.
 #[tokio::test]
 async fn it_is_bounded() {
     let limits = Limits { result: 4 << 20, ..Limits::default() };
@@ -102,7 +102,7 @@ async fn it_is_bounded() {
     assert!(stopped.is_error && stopped.content.contains("timed out"), "{}", stopped.content);
 }
 
-/// As `wasm32-wasip1`, wasi-sdk and `TinyGo` make one: writes its first word, and exits with a failure.
+/// A module as `wasm32-wasip1`, wasi-sdk and `TinyGo` produce: it writes its first word and exits with a failure.
 const PREVIEW1: &str = r#"(module
     (import "wasi_snapshot_preview1" "args_sizes_get" (func $sizes (param i32 i32) (result i32)))
     (import "wasi_snapshot_preview1" "args_get" (func $args (param i32 i32) (result i32)))

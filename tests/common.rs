@@ -17,18 +17,17 @@ use serde_json::Value;
 
 pub(crate) use wait::HANG;
 
-/// The repository.
 pub(crate) fn repository() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap()
 }
 
-/// The guest that does everything a guest should not.
+/// The guest that tries everything that a sandbox must refuse.
 pub(crate) fn hostile() -> PathBuf {
     repository().join("tests/guests/built/hostile.wasm")
 }
 
-/// Where the tests keep compiled components between runs. What haft itself carries is in it: it is compiled once, and not
-/// by each of the tests that begin at the same time, which takes a machine with two processors half a minute.
+/// The tests' directory for compiled components, kept between runs. The first call compiles the components that haft
+/// contains, so that tests that start together do not each compile them; that takes half a minute on two processors.
 #[expect(clippy::disallowed_methods, reason = "this starts haft itself")]
 pub(crate) fn cache() -> PathBuf {
     static COMPILED: Once = Once::new();
@@ -46,7 +45,7 @@ pub(crate) fn cache() -> PathBuf {
     cache
 }
 
-/// Changes the environment of `other` as that of `own` was: what was set there, and what was taken away.
+/// Applies the environment changes of `own` to `other`: the variables that `own` sets and removes.
 pub(crate) fn same_environment(own: &Command, other: &mut Command) {
     for (name, value) in own.get_envs() {
         match value {
@@ -56,13 +55,14 @@ pub(crate) fn same_environment(own: &Command, other: &mut Command) {
     }
 }
 
-/// A cache of its own below `place`, with what haft itself carries and nothing else. Gives the cache's folder.
+/// Creates a separate cache below `place` with only the components that haft contains, and returns the cache's
+/// folder.
 pub(crate) fn own_cache(place: &Path) -> PathBuf {
     let (own, compiled) = (place.join("cache"), "haft/components");
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(own.join(compiled)).unwrap();
     for entry in std::fs::read_dir(cache().join(compiled)).unwrap().flatten() {
         match std::fs::copy(entry.path(), own.join(compiled).join(entry.file_name())) {
-            // Another test's haft has compiled it once more, and put that in its place.
+            // Another test's haft has compiled the component again and replaced the file.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             copied => drop(copied.unwrap()),
         }
@@ -70,8 +70,8 @@ pub(crate) fn own_cache(place: &Path) -> PathBuf {
     own
 }
 
-/// A new directory that is not below the one for temporary files, which every command may write: the
-/// repository itself may lie there.
+/// A new directory outside of the directory for temporary files, because every command may write there. The
+/// repository itself may be below it.
 pub(crate) fn outside() -> tempfile::TempDir {
     let temporary = std::env::temp_dir().canonicalize().unwrap();
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -90,14 +90,14 @@ pub(crate) fn engine() -> &'static Engine {
     ENGINE.get_or_init(|| Engine::new(&EngineOptions { cache: Some(cache()), ..EngineOptions::default() }))
 }
 
-/// A grant of nothing but these directories.
+/// A grant of only these directories.
 pub(crate) fn grant(read: &[&Path], write: &[&Path]) -> Grant {
     let root = |path: &&Path| Root::resolve(repository(), path).unwrap();
     let grant = read.iter().map(root).fold(Grant::none(), Grant::with_read);
     write.iter().map(root).fold(grant, Grant::with_write)
 }
 
-/// A toolbox with the tools of one component, named as the component names them.
+/// A toolbox with the tools of one component, under the component's names.
 pub(crate) async fn toolbox(component: &Path, grant: Grant, limits: Limits) -> Toolbox {
     let plugin = Plugin::load(engine(), "guest", Source::File(component.to_owned()), &limits).await.unwrap();
     let mut toolbox = Toolbox::default();
@@ -108,7 +108,7 @@ pub(crate) async fn toolbox(component: &Path, grant: Grant, limits: Limits) -> T
     toolbox
 }
 
-/// Calls a tool, with nobody listening.
+/// Calls a tool without an observer.
 pub(crate) async fn call(toolbox: &Toolbox, tool: &str, arguments: Value) -> ToolResult {
     let call = ToolCall { id: "test".into(), tool: tool.into(), arguments };
     toolbox.dispatch(call, &Session::default()).await

@@ -21,8 +21,8 @@ fn first(line: &str) -> String {
     line.split_whitespace().next().unwrap().to_owned()
 }
 
-/// What bash offers for `line`, with haft's script loaded, as an interactive one calls the function that is named there: its
-/// words end at `=` and `:` too.
+/// The completions that bash offers for `line`. The script calls the completion function as an interactive bash does,
+/// which also splits words at `=` and `:`.
 fn offered(own: &Command, line: &str) -> Vec<String> {
     let script = r#"
         source <(haft self completions bash)
@@ -42,12 +42,12 @@ fn offered(own: &Command, line: &str) -> Vec<String> {
     let path = std::env::var("PATH").unwrap_or_default();
     let output = bash.env("PATH", format!("{}:{path}", folder.display())).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    // Outside of a completion that is under way bash does not know what to do with its options.
+    // Outside of a running completion, bash cannot execute `compopt`.
     assert!(said.lines().all(|line| line.contains("compopt")), "{said}");
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A program with a plugin, which was used, and a server that would leave a file behind.
+/// A program with a plugin, and an MCP server that would create a file at its start.
 fn program(home: &Home) {
     let program = format!(
         "[program]\nname = \"test\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n\
@@ -59,7 +59,7 @@ fn program(home: &Home) {
     home.write("program.toml", &program);
 }
 
-/// U10: tools, their arguments and values, plugins, servers, calls and sessions.
+/// U10: bash completes tools, their arguments and values, plugins, servers, calls and sessions.
 #[test]
 fn bash_completes_what_there_is() {
     let home = Home::new();
@@ -93,7 +93,8 @@ fn bash_completes_what_there_is() {
     assert!(!home.work().join("started").exists(), "a server was started to complete a line");
 }
 
-/// U10: in a folder that nobody agreed to haft's own tools are known, and nothing of the folder runs or is compiled.
+/// U10: in a folder without consent, completion offers haft's own tools, and does not run or compile anything of the
+/// folder.
 #[test]
 fn a_completion_runs_nothing_of_a_stranger() {
     let home = Home::new();
@@ -113,7 +114,7 @@ fn a_completion_runs_nothing_of_a_stranger() {
     );
 }
 
-/// U10: the other shells are told what each of them is, on a line.
+/// U10: completion for zsh and fish describes each tool, on one line.
 #[test]
 fn zsh_and_fish_are_told_what_a_tool_does() {
     let home = Home::new();

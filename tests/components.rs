@@ -1,5 +1,5 @@
-//! The committed components match the committed sources, and the documents quote existing files. Builds nothing:
-//! `plugins/build` does.
+//! The committed components match the committed sources, and the documents quote existing files. This test builds
+//! nothing; `plugins/build` builds the components.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,21 +7,21 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-/// The file that `plugins/build` writes.
+/// The list that `plugins/build` writes.
 const LIST: &str = "plugins/built/SHA256SUMS";
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).unwrap().to_owned()
 }
 
-/// Path from the root of the repository → digest, as `plugins/build` wrote them.
+/// The digests that `plugins/build` wrote, by path from the root of the repository.
 fn listed() -> BTreeMap<String, String> {
     let list = fs::read_to_string(root().join(LIST)).unwrap();
     let rows = list.lines().map(|line| line.split_once("  ").unwrap());
     rows.map(|(digest, path)| (path.to_owned(), digest.to_owned())).collect()
 }
 
-/// The same of the files as they are.
+/// The digests of the current files, by path from the root of the repository.
 fn actual() -> BTreeMap<String, String> {
     let mut files = Vec::new();
     for top in ["wit", "plugins", "tests/guests"] {
@@ -31,7 +31,7 @@ fn actual() -> BTreeMap<String, String> {
     paths.filter(|path| is_part(path)).map(|path| (path.to_owned(), digest(&root().join(path)))).collect()
 }
 
-/// What goes into a component, or is one.
+/// True for the source of a component and for a component.
 fn is_part(path: &str) -> bool {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -72,7 +72,7 @@ fn every_plugin_is_built() {
         for entry in fs::read_dir(root().join(folder)).unwrap() {
             let path = entry.unwrap().path();
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
-            // A crate that others are made with is no component.
+            // A crate that only other plugins use is not a component.
             let manifest = fs::read_to_string(path.join("Cargo.toml")).unwrap_or_default();
             if !manifest.contains("cdylib") {
                 continue;

@@ -1,6 +1,6 @@
-//! Attempts of hostile child processes, as root and as an ordinary user, with every layer of the sandbox and
-//! without each one. The effects outside decide, never exit codes. Each case escapes without its layer; otherwise
-//! it would prove nothing.
+//! Attempts of hostile child processes, as root and as an ordinary user, with every layer of the sandbox and without
+//! each single layer. The effects outside of the sandbox decide, never exit codes. Each case must escape without its
+//! layer; otherwise the case would prove nothing.
 
 mod bounds;
 mod cases;
@@ -30,8 +30,7 @@ use crate::common::HANG;
 use crate::common::wait::eventually;
 use crate::workspace::Workspace;
 
-/// SB02, SB04, SB05, SB06, SB07:
-/// Nothing gets out of the whole sandbox, neither of root's nor of an ordinary user's.
+/// SB02, SB04, SB05, SB06, SB07: no case escapes from the complete sandbox, neither as root nor as an ordinary user.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_case_escapes() -> Result<(), String> {
     if is_inner() {
@@ -41,7 +40,7 @@ async fn no_case_escapes() -> Result<(), String> {
     judge("confine::no_case_escapes", 10, &[Off::NOTHING])
 }
 
-/// Without a layer exactly those get out that nothing else holds; without any, all.
+/// Without one layer, exactly the cases escape that only this layer blocks; without any layer, all cases escape.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_layer_is_needed() -> Result<(), String> {
     if is_inner() {
@@ -52,17 +51,17 @@ async fn each_layer_is_needed() -> Result<(), String> {
     judge("confine::each_layer_is_needed", 0, &columns)
 }
 
-/// Whether nobody holds the lock of a file any more that processes of a command took.
+/// True if no process of a command still holds the lock on a file.
 fn is_free(path: &Path) -> bool {
     flock(fs::File::open(path).unwrap(), FlockOperation::NonBlockingLockExclusive).is_ok()
 }
 
-/// Tells the process that plays the host which layers to leave off.
+/// The variable that tells the host process which layers to leave out.
 const OFF: &str = "HAFT_SUITE_OFF";
-/// What begins every line in which it tells of a case.
+/// The prefix of every line with the outcome of a case.
 const MARK: &str = "outcome: ";
 
-/// Plays all scenes as the host, and tells what became of each case.
+/// Plays all scenes as the host and prints the outcome of each case.
 async fn play() {
     let host = Host::new();
     let off = Off::parse(&std::env::var(OFF).unwrap());
@@ -73,7 +72,7 @@ async fn play() {
         workspace.grant = stage.grant.clone();
         let command = format!("exec {} hostile.py plan.json", host.python.display());
         let result = workspace.call(&Bash::new(confiner(off), HANG), json!({"command": command})).await;
-        // Whoever ends the watcher ends the call with it.
+        // A case that ends the watcher also ends the call.
         let ended = result.as_ref().is_ok_and(|result| !result.is_error);
         assert!(ended || *scene == Scene::Alone, "{scene:?}: {result:?}");
         stage.tell_that_it_is_over();
@@ -88,12 +87,12 @@ async fn play() {
     }
 }
 
-/// How many hosts play at the same time: each mostly waits.
+/// Number of hosts that play at the same time; a host mostly waits.
 const AT_ONCE: usize = 4;
 
-/// Has every case played without each of `columns`, by every user that can be had, and compares
-/// what came of it with what the table of cases says. `first` is the number of the first ordinary
-/// user: two tests run at the same time, and two hosts of one user would be struck by each other.
+/// Plays every case without each of `columns`, for every available user, and compares the outcomes with the table of
+/// cases. `first` is the number of the first ordinary user: two tests run at the same time, and two hosts of one user
+/// would receive each other's signals.
 fn judge(test: &str, first: u32, columns: &[Off]) -> Result<(), String> {
     let is_root = User::all(0).contains(&User::Root);
     let plays: Vec<_> = columns
@@ -110,7 +109,7 @@ fn judge(test: &str, first: u32, columns: &[Off]) -> Result<(), String> {
                 said.lock().unwrap().insert((*user == User::Root, off.to_string()), report);
             }
         };
-        // Two of the same user would be struck by each other's signals.
+        // Two hosts of the same user would receive each other's signals.
         (0..if is_root { AT_ONCE } else { 1 }).for_each(|_| drop(scope.spawn(play_next)));
     });
     let said = said.into_inner().unwrap();
@@ -120,7 +119,7 @@ fn judge(test: &str, first: u32, columns: &[Off]) -> Result<(), String> {
         let columns = columns.iter().map(report).collect::<Result<Vec<_>, &String>>()?;
         wrong.extend(table(root, &columns));
     }
-    // Returned instead of a panic, whose backtraces would hide it.
+    // An error instead of a panic, because a backtrace would hide the list.
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n")) }
 }
 
@@ -129,7 +128,7 @@ fn outcomes(said: &str) -> Vec<Value> {
     lines.map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Shows what became of every case, and returns what should not have.
+/// Prints the outcome of every case and returns the unexpected outcomes.
 fn table(root: bool, columns: &[(Off, Vec<Value>)]) -> Vec<String> {
     let user = if root { "as root" } else { "as an ordinary user" };
     let names: String = columns.iter().map(|(off, _)| format!("{:>14}", off.to_string())).collect();
@@ -154,10 +153,10 @@ fn table(root: bool, columns: &[(Off, Vec<Value>)]) -> Vec<String> {
     wrong
 }
 
-/// Whether the case gets out; `None` where that depends on the kernel.
+/// True if the case must escape; `None` if that depends on the kernel.
 fn expected(scene: Scene, case: &Case, off: Off, root: bool) -> Option<bool> {
     let without = if scene == Scene::Sealed(SandboxMode::Rwx) { case.without_in_rwx } else { case.without };
-    // Ordinary users have no capabilities to begin with.
+    // Ordinary users have no capabilities.
     let has_to_be_root = off == Off::CAPABILITIES && !root;
     if case.needs == Needs::Never || has_to_be_root || !(off == Off::ALL || off.has(without)) {
         return Some(false);

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::common::{cache, repository};
 use crate::serve::peer::{Peer, text};
 
-/// A folder with a program, in which the component has a table that goes on with `rest`.
+/// A folder with a program and the component; `rest` continues the component's table.
 fn place(rest: &str) -> TempDir {
     let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     fs::copy(repository().join("tests/guests/built/consenting.wasm"), folder.path().join("asks.wasm"))
@@ -29,7 +29,7 @@ fn command(folder: &Path, arguments: &[&str]) -> std::process::Command {
     command
 }
 
-/// What `haft call` answers.
+/// The answer of `haft call`.
 fn call(folder: &Path, tool: &str, first: &str, second: &str) -> String {
     let arguments = json!({ "a": first, "b": second }).to_string();
     let output = command(folder, &["call", &format!("asks__{tool}"), &arguments]).output().unwrap();
@@ -41,11 +41,11 @@ fn log(folder: &Path) -> String {
     String::from_utf8(command(folder, &["log", "--json"]).output().unwrap().stdout).unwrap()
 }
 
-/// What the component did not declare, or declared for other actions, is refused, whoever approves.
+/// haft refuses an action that the component did not declare, even if a person approves the call.
 #[test]
 fn what_is_not_declared_is_refused() {
     let folder = place("confirm = [\"*\"]\n[plugins.grant]\nwrite = [\".\"]\nhosts = [\"*\"]\n");
-    // Compiled, so that no call has to wait for it.
+    // The component is compiled first, so that no call waits for the compilation.
     command(folder.path(), &["tools"]).output().unwrap();
     let mut peer = Peer::of(command(folder.path(), &["serve"]));
     peer.initialize("2025-11-25", &json!({ "elicitation": {} }));
@@ -72,7 +72,7 @@ fn what_is_not_declared_is_refused() {
     }
 }
 
-/// Where nobody was asked nothing of a component's own is allowed; what WASI has is as it was granted.
+/// Without approval haft denies a component's own actions; the grant decides on the actions of WASI.
 #[test]
 fn leave_is_what_was_granted() {
     let none = place("");
@@ -95,7 +95,7 @@ fn leave_is_what_was_granted() {
     let log = log(writes.path());
     assert!(log.contains("refused: consent for `db:read x`: no person approved the call"), "{log}");
     assert!(log.contains("given: consent for `wasi:http x`: hosts are granted"), "{log}");
-    // What the component says of its question is nowhere.
+    // The component's own description of its question is not recorded.
     assert!(!log.contains("approve of everything"), "{log}");
 }
 

@@ -1,5 +1,5 @@
-//! Debugging information for a plugin's author: the location of a guest's end, and the core dump and the profile
-//! that `haft call` writes. The tests with the compilers of five languages are in `.ci/faults`.
+//! Debugging information for a plugin's author: the location of a guest's end, and the core dump and the profile that
+//! `haft call` writes. The tests with the compilers of five languages are in `.ci/faults`.
 
 use std::fs;
 
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::cli::Home;
 use crate::common::hostile;
 
-/// A program with the hostile guest, which gets a second.
+/// A program with the hostile guest, whose time limit is one second.
 fn home() -> Home {
     let home = Home::new();
     let component = hostile().display().to_string();
@@ -20,7 +20,7 @@ fn home() -> Home {
     home
 }
 
-/// The first line has the place and the message.
+/// The first line of the error has the location and the message of a panic.
 #[test]
 fn a_panic_is_told_with_its_place_first() {
     let answer = home().call("guest__panic", &json!({ "message": "no\nway" }));
@@ -28,7 +28,7 @@ fn a_panic_is_told_with_its_place_first() {
     assert_eq!(answer.stderr.lines().next(), Some(expected));
 }
 
-/// A core dump is a module with the stack of what trapped, and is written of a trap alone.
+/// `--coredump` writes a module with the stack of a trap, and writes nothing if no plugin trapped.
 #[test]
 fn a_core_dump_is_written_of_a_trap() {
     let home = home();
@@ -46,7 +46,7 @@ fn a_core_dump_is_written_of_a_trap() {
     assert!(!home.work().join("dump").exists());
 }
 
-/// A profile of a guest that does nothing but compute, as a picture and as text.
+/// `--profile` writes the samples of a computing guest, as SVG or as text.
 #[test]
 fn a_profile_shows_where_the_time_goes() {
     let home = home();

@@ -19,24 +19,24 @@ async fn guest(directory: &Path) -> Guest {
     Guest::within(grant(&[], &[directory]), Limits { disk: LIMIT, ..Limits::default() }).await
 }
 
-/// Bytes of the files in a directory, and how many entries it has.
+/// The number of bytes and the number of entries in a directory.
 fn held(directory: &Path) -> (u64, usize) {
     let entries: Vec<_> = fs::read_dir(directory).unwrap().map(Result::unwrap).collect();
     (entries.iter().map(|entry| entry.metadata().unwrap().len()).sum(), entries.len())
 }
 
-/// S17: more than the limit is refused with the line that raises it; less is not.
+/// S17: haft refuses a call that writes more than the limit, and names the line that raises the limit.
 #[tokio::test]
 async fn a_call_writes_so_much_and_no_more() {
     let place = tempfile::tempdir().unwrap();
     let guest = guest(place.path()).await;
     let path = place.path().join("file");
     guest.says("write", json!({ "path": path, "text": "x".repeat(60_000) })).await;
-    // Every call has the whole of it.
+    // The limit applies to each call separately.
     guest.says("write", json!({ "path": path, "text": "y".repeat(60_000) })).await;
     guest.says("append", json!({ "path": path, "text": "z".repeat(60_000) })).await;
     let refused = guest.fails("append", json!({ "path": path, "text": "z".repeat(70_000) })).await;
-    // Rust's library calls every failed write to a stream so.
+    // The Rust library's error for any failed write to a stream.
     assert_eq!(refused, format!("Tool error: I/O error (os error 29)\n{HINT}"));
     let (bytes, _) = held(place.path());
     assert!(bytes <= 120_000 + LIMIT, "{bytes}");
@@ -45,7 +45,7 @@ async fn a_call_writes_so_much_and_no_more() {
     assert!(held(place.path()).0 <= LIMIT);
 }
 
-/// S17: a file with a hole is as long as it is, however little is in it.
+/// S17: a hole in a file counts toward the limit by its length.
 #[tokio::test]
 async fn holes_count() {
     let place = tempfile::tempdir().unwrap();
@@ -55,12 +55,12 @@ async fn holes_count() {
     let refused = guest.fails("resize", json!({ "path": path, "bytes": 1_u64 << 40 })).await;
     assert!(refused.ends_with(HINT), "{refused}");
     guest.says("resize", json!({ "path": path, "bytes": LIMIT })).await;
-    // What is cut off costs nothing.
+    // A truncation counts nothing.
     guest.says("resize", json!({ "path": path, "bytes": 10 })).await;
     assert_eq!(held(place.path()), (10, 1));
 }
 
-/// S17: what is made counts too, so that there is a bound to how many.
+/// S17: new files, directories and links count toward the limit, so that their number is bounded.
 #[tokio::test]
 async fn names_count() {
     let place = tempfile::tempdir().unwrap();
@@ -68,7 +68,7 @@ async fn names_count() {
     for number in 0..100 {
         fs::create_dir(place.path().join(number.to_string())).unwrap();
     }
-    // `write_many` makes a file in each of the directories 0, 1, 2 …
+    // `write_many` creates a file in each of the directories 0, 1, 2 …
     let prefix = format!("{}/", place.path().display());
     let refused = guest.fails("write_many", json!({ "path": prefix, "count": 100 })).await;
     assert!(refused.starts_with("Tool error: 84 of 100 were refused"), "{refused}");
@@ -86,7 +86,7 @@ async fn names_count() {
         assert!(refused.contains("hint: one call may write at most 4095 bytes"), "{tool}: {refused}");
         assert!(fs::symlink_metadata(&new).is_err(), "{tool}");
     }
-    // Neither adds anything.
+    // Renaming and removal write no data.
     guest.says("rename", json!({ "from": place.path().join("0/file"), "to": new })).await;
     guest.says("remove", json!({ "path": new })).await;
 }
@@ -104,7 +104,7 @@ fn program(home: &Home, disk: &str) -> PathBuf {
     home.work().join("file")
 }
 
-/// S17: program.toml says how much, and its own line is the one that the refusal names.
+/// S17: program.toml sets the limit, and the refusal names its line.
 #[test]
 fn program_toml_says_how_much() {
     let home = Home::new();
@@ -114,7 +114,7 @@ fn program_toml_says_how_much() {
     assert!(refused.code == 1 && refused.stderr.contains("add `disk = \"40KiB\"`"), "{}", refused.stderr);
     program(&home, "disk = \"40KiB\"\n");
     assert_eq!(home.call("guest__write", &text).code, 0);
-    // Without a word of it there is a limit too.
+    // The default limit is 256 MiB.
     program(&home, "");
     let huge = json!({ "path": path, "bytes": 300_u64 << 20 });
     let refused = home.call("guest__resize", &huge);

@@ -21,7 +21,7 @@ use crate::serve::peer::Peer;
 const HAFT: &str = env!("CARGO_BIN_EXE_haft");
 const SECRET: &str = "sk-never-to-be-seen-0815";
 
-/// What a kernel without namespaces cannot keep.
+/// The attempts that succeed on a kernel without namespaces.
 const GAPS_WITHOUT_NAMESPACES: [&str; 4] = [
     "change the mode of a file outside",
     "change the time of a file outside",
@@ -29,7 +29,7 @@ const GAPS_WITHOUT_NAMESPACES: [&str; 4] = [
     "see haft's process",
 ];
 
-/// What gets out where no layer is, whoever the user is.
+/// The attempts that succeed without any layer, for every user.
 const OUT_WITHOUT_LAYERS: [&str; 16] = [
     "make a file outside",
     "change a file outside",
@@ -58,13 +58,13 @@ async fn self_test(layers: Layers) -> SelfTest {
     done
 }
 
-/// What was not held, and how it got out.
+/// The attempts that were not blocked, and their outcomes.
 fn out(done: &SelfTest) -> BTreeMap<&str, &Outcome> {
     let not_held = done.findings.iter().filter(|finding| !matches!(finding.outcome, Outcome::Held(_)));
     not_held.map(|finding| (finding.attempt, &finding.outcome)).collect()
 }
 
-/// SB08: an attempt that could not get out of anything would hold everywhere.
+/// SB08: without any layer every attempt succeeds; otherwise the attempt would prove nothing.
 #[tokio::test]
 async fn every_attempt_gets_out_where_nothing_holds_it() {
     let done = self_test(Layers::NONE).await;
@@ -76,7 +76,7 @@ async fn every_attempt_gets_out_where_nothing_holds_it() {
     assert!(held + out.len() == done.findings.len() && done.is_kept());
 }
 
-/// SB08: with one layer less than all, what only that layer holds gets out, and nothing else.
+/// SB08: without one layer, exactly the attempts succeed that only this layer blocks.
 #[tokio::test]
 async fn every_layer_has_something_that_only_it_holds() {
     let all = Layers::offered();
@@ -94,7 +94,7 @@ async fn every_layer_has_something_that_only_it_holds() {
         "{without_filter:?}"
     );
     let without_dropping = without(Layers { capabilities: false, ..all }).await;
-    // An ordinary user has none to drop.
+    // An ordinary user has no capabilities to drop.
     let gained: &[&str] = if rustix::process::geteuid().is_root() { &["gain rights"] } else { &[] };
     assert!(
         gained.iter().all(|attempt| without_dropping.iter().any(|out| out == attempt)),
@@ -105,7 +105,7 @@ async fn every_layer_has_something_that_only_it_holds() {
     assert!(neither.contains(&"change a file outside".to_owned()), "{neither:?}");
 }
 
-/// A home directory with a folder to work in.
+/// A temporary home directory with a workspace.
 struct Home(tempfile::TempDir);
 
 struct Answer {
@@ -114,7 +114,7 @@ struct Answer {
     code: Option<i32>,
 }
 
-/// What a kernel does not offer.
+/// The features that a kernel lacks.
 #[derive(Clone, Copy)]
 enum Lacks {
     Nothing,
@@ -154,7 +154,7 @@ impl Home {
         command
     }
 
-    /// Runs haft as a kernel would that lacks something: a filter stays with all that a thread starts.
+    /// Runs haft as on a kernel that lacks a feature: child processes inherit a thread's seccomp filters.
     fn haft(&self, lacks: Lacks, arguments: &[&str]) -> Answer {
         let mut command = self.command(arguments);
         let output = std::thread::spawn(move || {
@@ -180,7 +180,7 @@ impl Lacks {
             libc::SYS_landlock_restrict_self,
         ];
         let no_landlock = || filter(landlock.map(|call| (call, Vec::new())), libc::ENOSYS);
-        // As Docker's own filter does it.
+        // The rules of Docker's own filter.
         let user = SeccompCmpOp::MaskedEq(0x1000_0000);
         let user = SeccompCondition::new(0, SeccompCmpArgLen::Qword, user, 0x1000_0000).unwrap();
         let clone = (libc::SYS_clone, vec![SeccompRule::new(vec![user]).unwrap()]);
@@ -208,7 +208,7 @@ fn not_held(doctor: &Value) -> Vec<&str> {
     not_held.map(|finding| finding["attempt"].as_str().unwrap()).collect()
 }
 
-/// CL03, SB08.
+/// CL03, SB08: `haft doctor` reports the full sandbox, the tools and the directories of this machine.
 #[test]
 fn doctor_tells_of_this_kernel() {
     let home = Home::new();
@@ -227,7 +227,7 @@ fn doctor_tells_of_this_kernel() {
     }
 }
 
-/// CL03: a page that can be read without colours, with every section.
+/// CL03: piped output of `haft doctor` has every section and no colours.
 #[test]
 fn doctor_s_page_is_whole_when_piped() {
     let answer = Home::new().haft(Lacks::Nothing, &["doctor"]);
@@ -248,7 +248,7 @@ fn doctor_s_page_is_whole_when_piped() {
     assert_eq!((answer.stderr.as_str(), answer.code), ("", Some(0)));
 }
 
-/// CL03: it is said that there is a key, and where; never what it is.
+/// CL03: doctor reports that a key exists and its location, but never the key.
 #[test]
 fn keys_are_never_printed() {
     let home = Home::new();
@@ -266,7 +266,7 @@ fn keys_are_never_printed() {
     }
 }
 
-/// SB08: without Landlock nothing is started, whatever else there is.
+/// SB08: without Landlock haft refuses to start commands, with or without namespaces.
 #[test]
 fn without_landlock_doctor_says_so_and_bash_is_refused() {
     let home = Home::new();
@@ -294,7 +294,7 @@ fn without_landlock_doctor_says_so_and_bash_is_refused() {
     assert!(!sentinel.exists(), "it ran");
 }
 
-/// SB08: the way out is explicit and loud.
+/// SB08: only the option `--unsafe-no-sandbox` disables the sandbox, and haft warns of it.
 #[test]
 fn without_a_sandbox_only_on_request_and_loudly() {
     let home = Home::new();
@@ -309,7 +309,7 @@ fn without_a_sandbox_only_on_request_and_loudly() {
     assert!(answer.stdout.contains("not blocked: make a file outside"), "{}", answer.stdout);
 }
 
-/// SB08: without namespaces files are kept, and what is not is said, by doctor and at every call.
+/// SB08: without namespaces haft still protects files, and doctor and every call report the gaps.
 #[test]
 fn without_namespaces_the_gaps_are_named() {
     let home = Home::new();
@@ -341,7 +341,8 @@ fn without_namespaces_the_gaps_are_named() {
     assert!(home.path("work/file").exists() && !outside.exists(), "{}", answer.stderr);
 }
 
-/// SB05, SB08: what only a mount could cover is not left uncovered.
+/// SB05, SB08: without namespaces haft refuses a workspace that contains haft's own files, because only a mount could
+/// cover them.
 #[test]
 fn without_namespaces_a_workspace_around_haft_s_own_files_is_refused() {
     let home = Home::new();
@@ -377,7 +378,8 @@ fn a_place_that_cannot_be_used_is_named() {
     assert!(answer.stdout.contains("self-test     not run: cannot create directory"), "{}", answer.stdout);
 }
 
-/// CL03: a program that does not answer is not waited for, and what it says cannot steer a terminal.
+/// CL03: doctor waits at most 4 s for a program's version, runs the program in the sandbox, and removes control
+/// characters from its output.
 #[test]
 fn tools_are_asked_within_bounds() {
     use std::os::unix::fs::PermissionsExt;
@@ -402,8 +404,9 @@ fn tools_are_asked_within_bounds() {
     assert!(!home.path("written").exists() && !Path::new("/here").exists(), "it could write");
 }
 
-/// X2, X6, X14, X15: each kind of file that decides rights is tried by `bash`, by guests and by a process that ran before it
-/// was replaced; without the sandbox each try of `bash` gets through, so that the test can fail.
+/// X2, X6, X14, X15: doctor tries to change each kind of file that decides rights, by `bash`, by guests and by a
+/// process that started before the replacement. Without the sandbox each attempt of `bash` succeeds, so that the test
+/// can fail.
 #[test]
 fn doctor_tries_each_kind_of_sealed_file() {
     let home = Home::new();
@@ -421,7 +424,7 @@ fn doctor_tries_each_kind_of_sealed_file() {
     assert!(by_bash == 14 && through.len() == 15, "{through:#?}");
 }
 
-/// X7: where the kernel keeps no command from writing program.toml, `haft serve` takes no change of it.
+/// X7: if the kernel cannot protect program.toml from commands, `haft serve` does not apply changes of the file.
 #[test]
 fn without_namespaces_a_changed_program_waits_for_the_next_start() {
     let home = Home::new();

@@ -1,5 +1,5 @@
-//! Single hosts of child processes: programs reach what is granted without knowing of it, and nothing else. Everything
-//! is on this machine: the hosts are its own addresses, granted by themselves.
+//! Single hosts of child processes: unmodified programs reach the granted hosts and no other host. All hosts are
+//! addresses of this machine, each granted separately.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -38,21 +38,21 @@ async fn bash(workspace: &Workspace, command: &str) -> ToolResult {
     workspace.call(&bash, json!({ "command": command })).await.unwrap()
 }
 
-/// Says `hello` to whoever comes, and counts them.
+/// Sends `hello` on every connection, and counts the connections.
 fn server(listener: TcpListener) -> (u16, Arc<AtomicUsize>) {
     let (port, count) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
     let counting = count.clone();
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
             counting.fetch_add(1, Ordering::Relaxed);
-            // Some go at once.
+            // Some clients disconnect at once.
             let _ = { stream }.write_all(b"hello");
         }
     });
     (port, count)
 }
 
-/// A server on a port after which one is free.
+/// A server on a port whose next port is free.
 fn granted() -> (u16, Arc<AtomicUsize>) {
     loop {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -67,7 +67,7 @@ fn host(port: u16) -> String {
     format!("127.0.0.1:{port}")
 }
 
-/// This machine's address in its network; nothing is sent.
+/// This machine's address in its network, determined without sending a packet.
 fn own_address() -> String {
     let socket = UdpSocket::bind("0.0.0.0:0").unwrap();
     match socket.connect("192.0.2.1:9") {
@@ -119,7 +119,7 @@ async fn programs_reach_a_granted_host_unmodified() {
     }
 }
 
-/// A refusal says what would allow it, with the name if there is one.
+/// A refusal names the line that allows the connection, with the host's name if known.
 #[tokio::test]
 async fn a_refusal_names_the_narrowest_line() {
     let (open, _) = granted();
@@ -136,7 +136,7 @@ async fn a_refusal_names_the_narrowest_line() {
     assert!(said.is_error && said.content.contains(line), "{}", said.content);
 }
 
-/// What a refusal names can be written by `haft grant`.
+/// `haft grant` writes the line that a refusal names.
 #[test]
 fn a_host_is_granted_by_its_line() {
     let home = Home::new();
@@ -158,7 +158,7 @@ fn a_host_is_granted_by_its_line() {
     assert!(refused.code != 0 && refused.stderr.contains("has no `hosts`"), "{}", refused.stderr);
 }
 
-/// Commands each have the hosts of their own entry, and the journal has what they reached.
+/// Each command reaches only the hosts of its own entry, and the journal records its connections and refusals.
 #[test]
 fn each_process_reaches_the_hosts_of_its_entry() {
     let ((one, _), (two, _)) = (granted(), granted());
@@ -191,7 +191,7 @@ fn each_process_reaches_the_hosts_of_its_entry() {
     assert!(lines.contains(&format!("connected: 127.0.0.1:{two}")), "{lines}");
 }
 
-/// The journal has the bytes of each connection, which the kernel counts: also of one that the process leaves open.
+/// The journal has the kernel's byte counts of each connection, also of a connection that the process leaves open.
 #[test]
 fn the_bytes_of_each_connection_are_on_record() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -221,6 +221,6 @@ fn the_bytes_of_each_connection_are_on_record() {
         let received = 3 * 54_321 + ends;
         format!("connected: 127.0.0.1:{port}, 3 times, sent 3000 bytes, received {received} bytes")
     };
-    // TCP counts the end of the other side, which may come before the kernel's report.
+    // TCP counts the end of the other side, which may arrive before the kernel's report.
     assert!((0..=3).any(|ends| lines.contains(&line(ends))), "{lines}");
 }

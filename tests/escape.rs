@@ -1,4 +1,4 @@
-//! Guests that attack paths closed to every grant: haft's own directories and keys, and the program in use. The
+//! Guests that attack paths blocked in every grant: haft's own directories and keys, and the program in use. The
 //! state of the disk decides.
 //!
 //! `rights` tests that a guest stays inside the directories of its grant; `host/plugin` tests the second layer.
@@ -19,14 +19,14 @@ use crate::common::wait::eventually;
 use crate::guest::Guest;
 use crate::rights::scan;
 
-/// A workspace with the program in use in it, and a home with what belongs to haft below: both may be
-/// written, but for that.
+/// A workspace that contains the program in use, and a home that contains haft's own files. Both are writable except
+/// for these files.
 struct Fixture {
     directory: tempfile::TempDir,
     before: Vec<String>,
 }
 
-/// What no answer may hold.
+/// Text that no answer may contain.
 const SECRET: &str = "hidden";
 
 impl Fixture {
@@ -47,7 +47,7 @@ impl Fixture {
             fs::write(fixture.path(file), text).unwrap();
         }
         symlink("code", fixture.path("home/.cache/haft/link")).unwrap();
-        // Put there by the person, as a repository or a restored backup may bring them along.
+        // Links that a person created, as a repository or a restored backup may contain.
         symlink(fixture.path("home/.cache/haft/code"), fixture.path("work/leaf")).unwrap();
         symlink(fixture.path("home/.cache"), fixture.path("work/parent")).unwrap();
         symlink("../home/.cache/haft/new", fixture.path("work/dangling")).unwrap();
@@ -68,7 +68,7 @@ impl Fixture {
         Root::resolve(Path::new("/"), &self.path(name)).unwrap()
     }
 
-    /// Every kind of grant that reaches what is closed.
+    /// Every kind of grant whose directories contain blocked paths.
     fn grants(&self) -> Vec<(&'static str, Grant)> {
         let sandbox = |mode| Grant::sandbox(mode, self.root("work"), [self.root("home")]);
         let plugin = Grant::none().with_write(self.root("work")).with_write(self.root("home"));
@@ -98,7 +98,7 @@ impl Fixture {
         guests
     }
 
-    /// All there is of what is closed, and where it stands.
+    /// The state and location of all blocked files.
     fn closed(&self) -> Vec<String> {
         let mut seen = Vec::new();
         for name in ["home/.cache/haft", "home/.keys", "work/program.toml", "work/fixed-leaf"] {
@@ -121,7 +121,7 @@ impl Fixture {
     }
 }
 
-/// SB05: what belongs to haft is not read, by any name, in any mode.
+/// SB05: a guest cannot read haft's own files by any path, in any mode.
 #[tokio::test]
 async fn what_belongs_to_haft_is_not_read() {
     let fixture = Fixture::new();
@@ -169,7 +169,7 @@ async fn what_belongs_to_haft_is_not_read() {
     fixture.assert_unchanged("reading");
 }
 
-/// SB05: what haft has open itself, also what has no name any more, is reached by nobody else.
+/// SB05: a guest cannot reach haft's open descriptors, including unlinked files.
 #[tokio::test]
 async fn what_haft_holds_open_is_not_reached() {
     use std::io::Write;
@@ -198,7 +198,7 @@ async fn what_haft_holds_open_is_not_reached() {
     assert_eq!(open.metadata().unwrap().len(), SECRET.len() as u64);
 }
 
-/// SB05: not even which names there are in what belongs to haft; that it is there anybody may see.
+/// SB05: a guest cannot find out the names in haft's directories; only the directories themselves are visible.
 #[tokio::test]
 async fn what_is_in_a_hidden_directory_cannot_be_told() {
     let fixture = Fixture::new();
@@ -232,13 +232,13 @@ async fn what_is_in_a_hidden_directory_cannot_be_told() {
         }
         let listed = guest.says("list_dir", json!({ "path": fixture.path("home/.cache") })).await;
         assert_eq!(listed, "haft\nother", "{grant}");
-        // What lies beside it is as open as ever.
+        // Files beside haft's directory stay readable.
         let beside = fixture.path("home/.cache/other/notes");
         assert_eq!(guest.says("open", json!({ "path": beside })).await, "notes", "{grant}");
     }
 }
 
-/// Everything that would change the file at `path`, or put another in its place.
+/// Every call that would change or replace the file at `path`.
 fn changes(fixture: &Fixture, path: &str) -> Vec<(&'static str, Value)> {
     let free = fixture.path("work/free");
     vec![
@@ -258,7 +258,7 @@ fn changes(fixture: &Fixture, path: &str) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// SB05: what belongs to haft is not written, made, moved, linked or removed, by any name, in any mode.
+/// SB05: a guest cannot write, create, move, link or remove haft's own files by any path, in any mode.
 #[tokio::test]
 async fn what_belongs_to_haft_is_not_changed() {
     let fixture = Fixture::new();
@@ -282,7 +282,7 @@ async fn what_belongs_to_haft_is_not_changed() {
                 fixture.assert_unchanged(&format!("{tool} {arguments} with {grant}"));
             }
         }
-        // Through these a file is reached; the names themselves are nobody's.
+        // These links and hard links lead to haft's files; the links themselves are not protected.
         for name in ["home/leaf", "home/dangling", "work/leaf", "work/dangling", "home/twin"] {
             for (tool, arguments) in [
                 ("write", json!({ "path": fixture.path(name), "text": "escaped" })),
@@ -300,8 +300,8 @@ async fn what_belongs_to_haft_is_not_changed() {
     }
 }
 
-/// SB05: whoever could put another directory in the place of one above what belongs to haft would be
-/// believed the next time haft starts.
+/// SB05: a guest cannot move or replace a directory above haft's own files, because the next start of haft would use
+/// the replacement.
 #[tokio::test]
 async fn nothing_above_what_belongs_to_haft_is_moved() {
     let fixture = Fixture::new();
@@ -323,7 +323,7 @@ async fn nothing_above_what_belongs_to_haft_is_moved() {
     }
 }
 
-/// SB05: the program in use says what tools may do, so they may read it and not change it.
+/// SB05: tools can read but not change the program in use, because it decides the tools' rights.
 #[tokio::test]
 async fn the_program_in_use_is_read_and_not_changed() {
     let fixture = Fixture::new();
@@ -355,7 +355,7 @@ async fn the_program_in_use_is_read_and_not_changed() {
                 ),
                 "{grant}"
             );
-            // Beside it everything is as it was.
+            // Other files in the directory stay writable.
             guest.says("write", json!({ "path": fixture.path("work/new"), "text": "new" })).await;
             guest
                 .says("rename", json!({ "from": fixture.path("work/new"), "to": fixture.path("work/newer") }))
@@ -365,7 +365,7 @@ async fn the_program_in_use_is_read_and_not_changed() {
     }
 }
 
-/// SB05: a program that is named by way of a link is also what that link leads to.
+/// SB05: if program.toml is a link, haft protects the link, the directories on its way and its target.
 #[tokio::test]
 async fn links_on_the_way_to_the_program_stay() {
     let fixture = Fixture::new();
@@ -396,8 +396,8 @@ async fn links_on_the_way_to_the_program_stay() {
     }
 }
 
-/// SB05: what was closed when haft started stays so wherever somebody else moves it, and what comes to
-/// stand in its place is closed too; a directory held open from before is no way in.
+/// SB05: a file that was blocked at the start of haft stays blocked after a move, and its replacement is blocked too;
+/// a directory that the guest opened before gives no access.
 #[tokio::test]
 async fn what_is_moved_meanwhile_stays_closed() {
     let fixture = Fixture::new();
@@ -454,10 +454,10 @@ async fn what_is_moved_meanwhile_stays_closed() {
     }
 }
 
-/// Swaps that a guest meets at least.
+/// Minimum number of swaps during a guest's calls.
 const SWAPS: usize = 20_000;
 
-/// Swaps something again and again while `during` goes on, which is told how often.
+/// Runs `swap` repeatedly during `during`, which sees the number of swaps.
 async fn while_swapping<T>(
     mut swap: impl FnMut() + Send + 'static,
     during: impl AsyncFnOnce(&AtomicUsize) -> T,
@@ -476,7 +476,7 @@ async fn while_swapping<T>(
     done
 }
 
-/// Replaces the link `name` by one to the next of `targets`.
+/// Replaces the link `name` alternately by a link to each of `targets`.
 fn relink(name: &Path, targets: [&'static str; 2]) -> impl FnMut() + Send + 'static {
     let (own, temporary) = (name.to_owned(), name.with_extension("next"));
     let mut targets = targets.into_iter().cycle();
@@ -486,8 +486,8 @@ fn relink(name: &Path, targets: [&'static str; 2]) -> impl FnMut() + Send + 'sta
     }
 }
 
-/// What a guest reads at `path` again and again while what that means is swapped often. Where it could read nothing
-/// meanwhile, as on a busy machine, it goes on for longer.
+/// The text that a guest reads at `path` in repeated reads while the path is swapped. If the guest could not read
+/// anything, as on a busy machine, the reads continue for up to eight rounds.
 async fn read_for_a_while(fixture: &Fixture, guest: &Guest, path: &Path, swaps: &AtomicUsize) -> String {
     let stop = fixture.path("work/stop");
     for round in 1..=8 {
@@ -506,7 +506,7 @@ async fn read_for_a_while(fixture: &Fixture, guest: &Guest, path: &Path, swaps: 
     String::new()
 }
 
-/// SB04, SB05: what is judged is what is opened, however quickly somebody else swaps what a path means.
+/// SB04, SB05: haft opens exactly the file that it checked, even if another process swaps links on the path.
 #[tokio::test]
 async fn swapping_links_meanwhile_is_no_way_in() {
     let fixture = Fixture::new();
@@ -528,7 +528,7 @@ async fn swapping_links_meanwhile_is_no_way_in() {
     }
 }
 
-/// SB05: the same with the directory on the way itself, put in place of another and back.
+/// SB05: haft opens exactly the file that it checked, even if another process exchanges directories on the path.
 #[tokio::test]
 async fn swapping_directories_meanwhile_is_no_way_in() {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
@@ -547,7 +547,7 @@ async fn swapping_directories_meanwhile_is_no_way_in() {
     fixture.assert_unchanged("swapping");
 }
 
-/// SB04, SB05: the same for writing, and for what is outside of every grant.
+/// SB04, SB05: a swapped link does not let a guest write blocked files or files outside of the grant.
 #[tokio::test]
 async fn swapping_links_meanwhile_lets_nothing_be_written() {
     let fixture = Fixture::new();
@@ -569,7 +569,7 @@ async fn swapping_links_meanwhile_lets_nothing_be_written() {
             let work = async |swaps: &AtomicUsize| {
                 let halt = async {
                     eventually("it was swapped often", || swaps.load(Ordering::Relaxed) >= SWAPS).await;
-                    // On a busy machine it takes longer until the link lies right once.
+                    // On a busy machine a write through the correct link may take longer.
                     let is_written = || fs::read_to_string(&notes).unwrap() == "escaped";
                     eventually("the link lies right", is_written).await;
                     fs::write(&stop, "").unwrap();
@@ -586,7 +586,7 @@ async fn swapping_links_meanwhile_lets_nothing_be_written() {
     }
 }
 
-/// SB04: devices and FIFOs are not opened in any mode, whoever made them, and none is made.
+/// SB04: a guest cannot open or write devices in any mode, regardless of their creator.
 #[tokio::test]
 async fn devices_are_not_opened() {
     use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
@@ -594,7 +594,7 @@ async fn devices_are_not_opened() {
     let mut paths: Vec<PathBuf> =
         ["/dev/null", "/dev/zero", "/dev/full", "/dev/tty"].map(PathBuf::from).into();
     let node = fixture.path("work/node");
-    // Only root can make one.
+    // Only root can create a device.
     if mknodat(CWD, &node, FileType::CharacterDevice, Mode::RUSR | Mode::WUSR, makedev(1, 5)).is_ok() {
         symlink("node", fixture.path("work/node-link")).unwrap();
         paths.extend([node, fixture.path("work/node-link")]);
@@ -615,7 +615,7 @@ async fn devices_are_not_opened() {
     }
 }
 
-/// SB01: with no write limit everything may be written but what is closed.
+/// SB01: without a write limit everything is writable except the blocked paths.
 #[tokio::test]
 async fn without_a_limit_the_rest_is_open() {
     let fixture = Fixture::new();
@@ -643,12 +643,12 @@ async fn without_a_limit_the_rest_is_open() {
     assert_eq!(changed("beyond/link"), std::time::UNIX_EPOCH);
     assert_eq!(fs::read_to_string(at("home/.cache/new/file")).unwrap(), "through");
     assert!(!at("home/.cache/other").exists() && at("beyond/twin").exists());
-    // What is there need not be made, also where it could not be.
+    // The creation of an existing directory fails because it exists, even at a blocked path.
     let answer = guest.fails("create", json!({ "path": at("home/.cache"), "directory": true })).await;
     assert_eq!(answer, "Tool error: File exists (os error 20)");
 }
 
-/// SB02: where nothing may be written, not even times are.
+/// SB02: without a write right a guest cannot change file times.
 #[tokio::test]
 async fn times_are_written_too() {
     let fixture = Fixture::new();
@@ -667,7 +667,7 @@ async fn times_are_written_too() {
     }
 }
 
-/// SB05: a directory that belongs to haft is not handed out, whoever granted it.
+/// SB05: a grant never includes a directory that belongs to haft.
 #[tokio::test]
 async fn a_hidden_directory_is_never_handed_out() {
     let fixture = Fixture::new();
@@ -691,7 +691,7 @@ async fn a_hidden_directory_is_never_handed_out() {
     fixture.assert_unchanged("handed out");
 }
 
-/// SB05: the file tools say why, and leave nothing behind.
+/// SB05: the file tools say why a path is refused, and leave no files behind.
 #[tokio::test]
 async fn the_file_tools_say_why() {
     let fixture = Fixture::new();
@@ -727,8 +727,8 @@ async fn the_file_tools_say_why() {
     fixture.assert_unchanged("file tools");
 }
 
-/// SB05: a program as a person runs it: its own program.toml, the keys it names and haft's own
-/// directories are closed without a word about it in program.toml.
+/// SB05: a program blocks its own program.toml, the keys it names and haft's directories without any entry in
+/// program.toml.
 #[test]
 fn a_program_closes_what_belongs_to_haft() {
     let home = Home::new();
@@ -766,7 +766,7 @@ fn a_program_closes_what_belongs_to_haft() {
     );
 }
 
-/// SB05: haft's own directories cannot be granted, and the refusal shows where it was tried.
+/// SB05: haft's own directories cannot be granted, and the error names the place of the grant.
 #[test]
 fn haft_s_own_directories_cannot_be_granted() {
     let home = Home::new();
@@ -791,6 +791,6 @@ fn haft_s_own_directories_cannot_be_granted() {
     let answer = home.haft(&["tools", "--allow", "write=~/.local/state/haft"]);
     assert_ne!(answer.code, 0);
     assert!(answer.stderr.contains("` belongs to haft"), "{}", answer.stderr);
-    // What it lies in can be granted.
+    // A directory above haft's own can be granted.
     assert_eq!(home.haft(&["tools", "--allow", "write=~/.local"]).code, 0);
 }

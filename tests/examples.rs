@@ -1,5 +1,5 @@
 //! The examples of `plugins/examples`, one for each language, as components of the real toolchains: their results,
-//! their metadata, and errors that a model can read. `.ci/steps/examples` builds them; without it these tests
+//! their metadata, and errors that a model can read. `.ci/steps/examples` builds them; without that step these tests
 //! report that they were skipped.
 
 use std::fs;
@@ -10,18 +10,18 @@ use serde_json::{Value, json};
 
 use crate::cli::{Answer, Home};
 
-/// The folder of the built components.
+/// The variable with the folder of the built components.
 const FOLDER: &str = "HAFT_TEST_EXAMPLES";
 
-/// An example in a folder of its own: it may read the folder `granted`, which has what the tests read, and
-/// not the file `closed` beside it.
+/// An example in a temporary home: it can read the folder `granted`, which contains the test's files, but not the
+/// file `closed` beside that folder.
 struct Example {
     home: Home,
     name: &'static str,
 }
 
 impl Example {
-    /// `None` where nobody built it, which is said.
+    /// `None` with a `SKIPPED` message if the example was not built.
     fn new(name: &'static str) -> Option<Self> {
         let Some(folder) = std::env::var_os(FOLDER) else {
             eprintln!(
@@ -59,19 +59,19 @@ impl Example {
         self.home.call(&format!("{}__{tool}", self.name), arguments)
     }
 
-    /// What a tool answers that gives a string.
+    /// The string result of a tool.
     fn text(&self, tool: &str, arguments: &Value) -> String {
         let answer = self.answer(tool, arguments);
         assert_eq!(answer.code, 0, "{tool} {arguments}: {}", answer.stderr);
         answer.stdout.trim_end().to_owned()
     }
 
-    /// What a tool answers that gives anything else.
+    /// The result of a tool, parsed as JSON.
     fn says(&self, tool: &str, arguments: &Value) -> Value {
         serde_json::from_str(&self.text(tool, arguments)).unwrap()
     }
 
-    /// What a tool says that does not do what it was asked. It is not the component that came to an end.
+    /// The error of a tool that fails without a trap.
     fn fails(&self, tool: &str, arguments: &Value) -> String {
         let answer = self.answer(tool, arguments);
         assert_eq!(answer.code, 1, "{tool} {arguments}: {}{}", answer.stdout, answer.stderr);
@@ -80,7 +80,7 @@ impl Example {
         answer.stderr
     }
 
-    /// A file beside the granted folder does not exist for it, and haft says how it would.
+    /// The tool cannot read a file beside the granted folder, and haft names the grant that would allow it.
     fn is_closed_to(&self, tool: &str, arguments: impl Fn(&str) -> Value) {
         for path in [self.home.work().join("closed"), self.home.work().join("granted/../closed")] {
             let refused = self.fails(tool, &arguments(&path.to_string_lossy()));
@@ -88,8 +88,8 @@ impl Example {
         }
     }
 
-    /// The description of a tool and of one of its parameters, which are the comments of its WIT; and its
-    /// tools are those and no others.
+    /// The example has exactly these tools; the descriptions of each tool and of one parameter are the comments of
+    /// its WIT.
     fn is_documented(&self, tools: &[(&str, &str, &str, &str)]) {
         let answer = self.home.haft(&["tools", "--json"]);
         let all: Vec<Value> = serde_json::from_str(&answer.stdout).unwrap();
@@ -106,7 +106,7 @@ impl Example {
     }
 }
 
-/// The paths that a model writes: whole, or beginning in the workspace.
+/// The forms in which a model writes a path: absolute, or relative to the workspace.
 fn as_written(path: &str) -> [String; 3] {
     let name = path.rsplit('/').next().unwrap();
     [path.to_owned(), name.to_owned(), format!("./{name}")]
@@ -139,7 +139,7 @@ fn rust_finds_what_matches() {
     {
         assert!(example.fails("find", &find(pattern, ".")).contains(expected), "{pattern}");
     }
-    // What backtracking takes the age of the universe for.
+    // A backtracking engine would not finish this search in practice.
     example.write("slow.txt", "a".repeat(10_000).as_bytes());
     assert_eq!(example.says("find", &find("(a*)*b", "slow.txt"))["places"], json!([]));
     let arguments = json!({ "pattern": "(o)", "replacement": "[$1]", "text": "foo", "how": [] });
@@ -155,7 +155,7 @@ fn c_calculates_checksums() {
     ]);
     let path = example.write("a.txt", b"123456789");
     let sums = example.says("sums", &json!({ "file": path, "kinds": ["crc32", "fnv1a"] }));
-    // Beyond 2^53, where JSON's numbers are not exact any more.
+    // Above 2^53 JSON numbers are not exact.
     assert_eq!(sums, json!({ "size": 9, "crc32": "cbf43926", "fnv1a": "492395637191921148" }));
     let large = example.write("large", &vec![0; 3 << 20]);
     let sums = example.says("sums", &json!({ "file": large, "kinds": ["sha256"] }));
@@ -243,7 +243,7 @@ fn python_describes_tables() {
     let unknown = json!([{ "column": "height", "comparison": "less", "value": "10" }]);
     assert!(example.fails("rows", &rows(unknown)).contains("unknown-column: [\"name\",\"age\"]"));
     example.is_closed_to("describe", |path| json!({ "file": path }));
-    // Here it is the interpreter that comes to its end, and this call with it.
+    // Here the interpreter itself ends, and the call with it.
     let deep = example.write("deep", "[".repeat(50_000).as_bytes());
     example.fails("describe", &json!({ "file": deep }));
     for (name, bytes) in [

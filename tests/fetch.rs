@@ -1,12 +1,12 @@
-//! The built-in `fetch_url` against servers on loopback, which `[builtins] fetch_allow` permits. The tests of
-//! `http` cover public and private addresses.
+//! The built-in `fetch_url` against servers on loopback, which `[builtins] fetch_allow` permits. The tests of `http`
+//! cover public and private addresses.
 
 use serde_json::json;
 
 use crate::http::server::{Server, ok, redirect, with};
 use crate::web::Web;
 
-/// haft whose `fetch_url` may reach these servers.
+/// haft whose `fetch_url` can reach these servers.
 pub(crate) fn allowing(servers: &[&Server]) -> Web {
     let hosts: Vec<String> = servers.iter().map(|server| server.url()).collect();
     Web::new(&format!("fetch_allow = {hosts:?}"))
@@ -56,7 +56,7 @@ fn site() -> Server {
     })
 }
 
-/// `<p>zipped <b>text</b>`, packed by gzip.
+/// `<p>zipped <b>text</b>`, compressed by gzip.
 fn gzip() -> Vec<u8> {
     const PACKED: &[u8] = include_bytes!("fetch/page.gz");
     let head = format!(
@@ -66,7 +66,7 @@ fn gzip() -> Vec<u8> {
     [head.as_bytes(), PACKED].concat()
 }
 
-/// FU01: what is shown of each kind of answer.
+/// FU01: `fetch_url` shows the status, type, redirect, title and text of each kind of answer.
 #[test]
 fn pages_and_files_are_shown() {
     let site = site();
@@ -101,7 +101,7 @@ fn pages_and_files_are_shown() {
     assert!(raw.contains("<script>x()</script><h1>Head</h1>"), "{raw}");
 }
 
-/// FU01: 8000 characters at a time, the rest by `offset`.
+/// FU01: a result has 8000 characters by default; `offset` and `max_chars` select other parts.
 #[test]
 fn long_texts_are_read_in_pieces() {
     let site = site();
@@ -126,7 +126,7 @@ fn long_texts_are_read_in_pieces() {
     assert!(most.starts_with("invalid arguments: at `/max_chars`: "), "{most}");
 }
 
-/// FU01: who asks says so.
+/// FU01: requests identify haft in the header `user-agent`.
 #[test]
 fn requests_say_who_asks() {
     let site = site();
@@ -151,7 +151,7 @@ fn what_is_no_text_is_refused_with_its_type_and_size() {
     }
 }
 
-/// FU02: refused before anything is asked.
+/// FU02: haft refuses other schemes, URLs with users, and URLs without a scheme before it sends a request.
 #[test]
 fn other_schemes_and_users_are_refused() {
     let site = site();
@@ -168,7 +168,7 @@ fn other_schemes_and_users_are_refused() {
     assert!(site.seen().is_empty());
 }
 
-/// FU02: this machine and its neighbours are refused in every spelling; the refusal names the line.
+/// FU02: haft refuses private addresses in every spelling; the refusal names the line that allows the address.
 #[test]
 fn private_addresses_are_refused() {
     let site = site();
@@ -208,7 +208,8 @@ fn private_addresses_are_refused() {
     assert!(site.seen().is_empty());
 }
 
-/// FU02: blocked hosts stay blocked, by name, below it, and after a redirect; also where allowed.
+/// FU02: a blocked host is refused by name, as a subdomain, and after a redirect; `fetch_block` overrides
+/// `fetch_allow`.
 #[test]
 fn blocked_hosts_are_refused() {
     let site = site();
@@ -227,7 +228,7 @@ fn blocked_hosts_are_refused() {
     assert!(fails(&web, &format!("{url}/json")).contains("is blocked"));
 }
 
-/// FU03: every hop is checked like the first.
+/// FU03: haft checks the target of every redirect as it checks the first address.
 #[test]
 fn redirects_lead_only_where_a_request_may_go() {
     let (site, other) = (site(), Server::saying("127.0.0.1:0", "forbidden"));
@@ -257,7 +258,7 @@ fn redirects_lead_only_where_a_request_may_go() {
     assert!(says(&both, &format!("{}/to/{}/", site.url(), other.url())).ends_with("forbidden"));
 }
 
-/// FU03: hops are counted.
+/// FU03: haft follows at most 10 redirects.
 #[test]
 fn redirects_end() {
     let site = site();
@@ -269,7 +270,7 @@ fn redirects_end() {
     assert_eq!(site.seen().len(), 11);
 }
 
-/// FU04: `--allow host=…` is for `fetch_url` too.
+/// FU04: `--allow host=…` also allows a host for `fetch_url`.
 #[test]
 fn the_command_line_allows_a_host() {
     let site = site();
@@ -278,7 +279,7 @@ fn the_command_line_allows_a_host() {
     assert!(says(&web, &format!("{}/json", site.url())).contains("HTTP 200"));
 }
 
-/// FU04: a GiB is not waited for, and not kept.
+/// FU04: haft refuses a declared body of 1 GiB, and reads only the first 4 MiB of a body without a declared length.
 #[test]
 fn a_gigabyte_is_bounded() {
     let large = Server::at("127.0.0.1:0", |head, stream| {
@@ -308,7 +309,7 @@ fn a_gigabyte_is_bounded() {
     assert!(page.contains("x **y**\n\nx **y**"), "{page}");
 }
 
-/// FU04: pages made to take all memory, or all of the stack, are shown or refused, never a trap.
+/// FU04: pages that would exhaust memory or stack give a result, never a trap.
 #[test]
 fn hostile_pages_are_survived() {
     const OPEN: &[&str] = &[
@@ -340,7 +341,7 @@ fn hostile_pages_are_survived() {
     }
 }
 
-/// FU04: a server that says nothing is not waited for without end.
+/// FU04: a request to a silent server ends after 20 s.
 #[test]
 fn the_timeout_holds() {
     let silent = Server::at("127.0.0.1:0", |_, _| {});
@@ -349,12 +350,13 @@ fn the_timeout_holds() {
     assert!(refused.contains("too long") && refused.ends_with("; it has 20 s in all"), "{refused}");
 }
 
-/// A body that is not all there is shown, and said to be so.
+/// If the connection breaks, the result has the received part of the body and a note; a refused connection is an
+/// error.
 #[test]
 fn a_broken_connection_is_told() {
     let short = Server::at("127.0.0.1:0", |_, stream| {
         let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ntransfer-encoding: chunked\r\n\r\n";
-        // A chunk that ends before the length it promised, and then is no chunk.
+        // A chunk that is shorter than its declared length, followed by an invalid chunk.
         let _ = stream.write_all(&[head.as_slice(), b"5\r\nshort\r\nnonsense\r\n"].concat());
     });
     let text = says(&allowing(&[&short]), &short.url());
@@ -368,7 +370,7 @@ fn a_broken_connection_is_told() {
     assert_eq!(refused, format!("Tool error: cannot fetch `{url}`: the host refused the connection"));
 }
 
-/// RG04: the switch, and the person who cannot be asked.
+/// RG04: `fetch = false` removes the tool; with `fetch_confirm` it does not run if no person can approve the call.
 #[test]
 fn fetch_can_be_switched_off() {
     let call = ["call", "fetch_url", r#"{"url": "http://127.0.0.1:1/"}"#];

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::common::wait::within;
 use crate::guest::Guest;
 
-/// A workspace with the file tools in it, and a place beside it.
+/// A workspace with the file tools, and a directory beside it.
 struct Sandbox {
     directory: tempfile::TempDir,
     guest: Guest,
@@ -35,7 +35,7 @@ impl Sandbox {
         Self { directory, guest }
     }
 
-    /// Where `name` is in the workspace.
+    /// The path of `name` in the workspace.
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join("workspace").join(name)
     }
@@ -53,7 +53,7 @@ impl Sandbox {
         fs::read_to_string(self.path(name)).unwrap()
     }
 
-    /// Everything in the workspace's top directory.
+    /// All names in the workspace's top directory.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("")).unwrap();
         let mut names: Vec<_> =
@@ -99,7 +99,7 @@ fn make_fifo(path: &Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-/// TE19: what is read is what is there.
+/// TE19: `read` returns the exact content of a file.
 #[tokio::test]
 async fn read_gives_the_exact_content() {
     let sandbox = Sandbox::new().await;
@@ -114,7 +114,7 @@ async fn read_gives_the_exact_content() {
     assert_eq!(sandbox.read("file").await, exactly);
 }
 
-/// TE19: a long file is shown in pages, and the notices lead through all of it.
+/// TE19: `read` shows a long file in pages, and the notices lead through the whole file.
 #[tokio::test]
 async fn offset_and_limit_reach_the_rest() {
     let sandbox = Sandbox::new().await;
@@ -172,7 +172,7 @@ async fn offset_and_limit_reach_the_rest() {
     );
 }
 
-/// TE19: a large file costs no more memory than what is shown of it.
+/// TE19: reading a part of a large file needs memory only for that part.
 #[tokio::test]
 async fn a_large_file_can_be_read_in_part() {
     let sandbox = Sandbox::new().await;
@@ -182,13 +182,13 @@ async fn a_large_file_can_be_read_in_part() {
         sandbox.guest.says("read", json!({ "file_path": "large", "offset": 200_000, "limit": 3 })).await;
     assert_eq!(lines, line.repeat(3));
     assert!(within("it is read", sandbox.read("large")).await.contains("output truncated"));
-    // One line of 20 MiB, longer than a plugin could hold twice.
+    // One line of 20 MiB; two copies of it exceed a plugin's memory.
     sandbox.put("line", "y".repeat(20 << 20));
     let part = sandbox.guest.says("read", json!({ "file_path": "line", "column": 20_000_000 })).await;
     assert!(part.starts_with("yyy") && part.contains("output truncated"), "{}", part.len());
 }
 
-/// TE20: what is no file is an error at once, and says so.
+/// TE20: a path that is not a regular file gives an error at once, with the reason.
 #[tokio::test]
 async fn what_is_no_file_is_an_error_at_once() {
     let sandbox = Sandbox::new().await;
@@ -225,7 +225,7 @@ async fn what_is_no_file_is_an_error_at_once() {
     assert!(sandbox.guest.fails("read", json!({ "file_path": "" })).await.contains("it is a directory"));
 }
 
-/// TE20: the file system of processes holds haft's own secrets.
+/// TE20: `read` refuses files of `/proc`, because they contain haft's own secrets.
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn haft_itself_is_not_read() {
@@ -248,7 +248,7 @@ async fn haft_itself_is_not_read() {
     }
 }
 
-/// TE20: bytes that are no text are told from text in another encoding.
+/// TE20: `read` shows invalid UTF-8 with replacement characters and refuses binary files; `edit` refuses both.
 #[tokio::test]
 async fn what_is_not_utf8_is_handled() {
     let sandbox = Sandbox::new().await;
@@ -273,7 +273,7 @@ async fn what_is_not_utf8_is_handled() {
     assert_eq!(fs::read(&path).unwrap(), b"caf\xe9 au lait\n");
 }
 
-/// TE20: the operating system's own no. Root is never told no.
+/// TE20: `read` reports a refusal of the operating system. Root is never refused.
 #[tokio::test]
 async fn a_file_that_must_not_be_read_is_denied() {
     let sandbox = Sandbox::new().await;
@@ -290,7 +290,7 @@ async fn a_file_that_must_not_be_read_is_denied() {
     }
 }
 
-/// TE21: files are made, with the directories above them, and replaced.
+/// TE21: `write` creates and replaces files, with their missing parent directories.
 #[tokio::test]
 async fn write_makes_parents_and_overwrites() {
     let sandbox = Sandbox::new().await;
@@ -305,7 +305,7 @@ async fn write_makes_parents_and_overwrites() {
     assert_eq!(sandbox.names(), ["a", "large"]);
 }
 
-/// TE21: what is missing or wrong in a call changes nothing.
+/// TE21: an invalid call of `write` changes nothing.
 #[tokio::test]
 async fn write_refuses_what_makes_no_sense() {
     let sandbox = Sandbox::new().await;
@@ -340,7 +340,7 @@ async fn write_refuses_what_makes_no_sense() {
     assert_eq!(sandbox.names(), ["fifo", "file", "folder"]);
 }
 
-/// TE22: one place is replaced, or all, and how many is told.
+/// TE22: `edit` replaces one occurrence, or all, and reports the number.
 #[tokio::test]
 async fn edit_replaces_and_counts() {
     let sandbox = Sandbox::new().await;
@@ -354,7 +354,7 @@ async fn edit_replaces_and_counts() {
     assert_eq!(sandbox.content("crlf"), "a\r\nc\r\n");
 }
 
-/// TE22: an edit that is not clear changes nothing, not even the file's time or inode.
+/// TE22: an ambiguous or invalid edit does not change the file's content, time or inode.
 #[tokio::test]
 async fn an_edit_that_fails_leaves_the_file_alone() {
     let sandbox = Sandbox::new().await;
@@ -408,7 +408,7 @@ async fn an_edit_that_fails_leaves_the_file_alone() {
     assert_eq!(sandbox.names(), ["file"]);
 }
 
-/// TE23: a reader sees the old file or the new one, and nothing is left lying about.
+/// TE23: a reader sees either the old or the new content, and no temporary file is left behind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn readers_never_see_half_a_file() {
     let sandbox = Sandbox::new().await;
@@ -433,7 +433,7 @@ async fn readers_never_see_half_a_file() {
     assert_eq!(sandbox.names(), ["file"]);
 }
 
-/// TE23: calls at once on one file leave one of their contents, whole.
+/// TE23: concurrent writes to one file leave the complete content of one call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_writes_leave_one_whole_file() {
     let sandbox = Sandbox::new().await;
@@ -451,7 +451,7 @@ async fn concurrent_writes_leave_one_whole_file() {
     assert_eq!(sandbox.names(), ["file"]);
 }
 
-/// TE23: the file is another one afterwards, with the same mode; also one that haft could not read.
+/// TE23: `write` and `edit` replace the inode and keep the mode, also of a file that haft cannot read.
 #[tokio::test]
 async fn a_replaced_file_keeps_its_mode() {
     let sandbox = Sandbox::new().await;
@@ -470,20 +470,20 @@ async fn a_replaced_file_keeps_its_mode() {
         }
         fs::remove_file(&path).unwrap();
     }
-    // Rights of its owner are not handed to whatever a tool puts in its place.
+    // The replacement does not inherit a set-user-ID bit.
     let path = sandbox.put("special", "old");
     fs::set_permissions(&path, fs::Permissions::from_mode(0o4755)).unwrap();
     sandbox.write("special", "new").await;
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o7777, 0o755);
 }
 
-/// TE23: while it is written, nobody else can read what will replace a file.
+/// TE23: while haft writes a private copy, other users cannot read it.
 #[tokio::test]
 async fn a_copy_of_a_file_is_for_its_user_only() {
     let place = tempfile::tempdir().unwrap();
     let guest = Guest::new(crate::common::grant(&[], &[place.path()])).await;
     let mode = |name: &str| fs::metadata(place.path().join(name)).unwrap().mode() & 0o7777;
-    // What the user's own mask leaves.
+    // The mode that the user's umask leaves.
     fs::write(place.path().join("own"), "").unwrap();
     for (name, expected) in [(".haft-private-1", 0o600), (".haft-new-1", mode("own")), ("file", mode("own"))]
     {
@@ -492,7 +492,7 @@ async fn a_copy_of_a_file_is_for_its_user_only() {
     }
 }
 
-/// TE23: an edit that has no time left gives up by itself, and leaves nothing behind.
+/// TE23: an edit that runs out of time stops by itself and leaves no copy behind.
 #[tokio::test]
 async fn an_edit_that_is_out_of_time_leaves_nothing_behind() {
     let directory = tempfile::tempdir().unwrap();
@@ -500,7 +500,7 @@ async fn an_edit_that_is_out_of_time_leaves_nothing_behind() {
     let content = "a line of a file\n".repeat(1 << 20) + "the end";
     let path = directory.path().join("file");
     fs::write(&path, &content).unwrap();
-    // However fast the machine, one of these times is over while the copy is made.
+    // On a machine of any speed, one of these time limits ends during the copy.
     let times = std::iter::successors(Some(20), |milliseconds| Some(milliseconds + milliseconds / 4));
     let mut gave_up = 0;
     for milliseconds in times.take(32) {
@@ -518,7 +518,7 @@ async fn an_edit_that_is_out_of_time_leaves_nothing_behind() {
             assert!(left.is_empty(), "{milliseconds} ms: {left:?}");
             gave_up += 1;
         }
-        // A guest that waited for the disk until its time was over had none to remove it.
+        // A guest that waited for the disk until its time limit could not remove the copy.
         for copy in left {
             fs::remove_file(copy).unwrap();
         }
@@ -526,7 +526,7 @@ async fn an_edit_that_is_out_of_time_leaves_nothing_behind() {
     assert!(gave_up > 0, "no copy was being made when its time was over");
 }
 
-/// TE23: a link stays a link, and what it leads to in the sandbox is what changes.
+/// TE23: a write through a link keeps the link and changes its target in the sandbox.
 #[tokio::test]
 async fn a_link_inside_the_sandbox_is_written_through() {
     let sandbox = Sandbox::new().await;
@@ -552,8 +552,8 @@ async fn a_link_inside_the_sandbox_is_written_through() {
     assert_eq!(fs::read_dir(sandbox.path("folder")).unwrap().count(), 2);
 }
 
-/// TE19, TE22: files that are far larger than a guest's memory of 64 MiB. Before, the first page of the one took as long as
-/// reading all of it, which was longer than a call has, and the other was refused.
+/// TE19, TE22: `read` and `edit` work on files far larger than a guest's memory of 64 MiB. Reading all of such a file
+/// would exceed a call's time limit.
 #[tokio::test]
 async fn files_of_any_size_are_read_and_edited() {
     let sandbox = Sandbox::new().await;
@@ -577,7 +577,7 @@ async fn files_of_any_size_are_read_and_edited() {
     assert_eq!(sandbox.names(), ["large", "log"]);
 }
 
-/// TE24: characters of several bytes at every boundary.
+/// TE24: `read` and `edit` never split a character of several bytes.
 #[tokio::test]
 async fn characters_are_never_split() {
     let sandbox = Sandbox::new().await;
@@ -602,7 +602,7 @@ async fn characters_are_never_split() {
     assert_eq!(sandbox.content("file"), "жук 🐇\n");
 }
 
-/// SB03: a relative path is the workspace's, an absolute one itself, `~` the person's home.
+/// SB03: a relative path starts in the workspace, an absolute path at the root, and `~` in the person's home.
 #[tokio::test]
 async fn paths_mean_what_they_mean_to_the_person() {
     let sandbox = Sandbox::new().await;
@@ -618,7 +618,7 @@ async fn paths_mean_what_they_mean_to_the_person() {
         assert!(sandbox.cannot_write(&path).await.starts_with("Tool error: write denied: "));
     }
     assert_eq!(fs::read_to_string(sandbox.beside("file")).unwrap(), "beside");
-    // Nobody's home has this file, so the error tells where it was looked for.
+    // This file exists in no home, so the error contains the searched path.
     let home = etcetera::home_dir().unwrap();
     assert_eq!(
         sandbox.cannot_read("~/haft-test/missing").await,
@@ -626,7 +626,7 @@ async fn paths_mean_what_they_mean_to_the_person() {
     );
 }
 
-/// SB03, SB04: absolute links are followed for reading, through directories too, never for writing.
+/// SB03, SB04: `read` follows links out of the workspace, also through directories; `write` and `edit` refuse them.
 #[tokio::test]
 async fn absolute_links_are_for_reading() {
     let sandbox = Sandbox::new().await;
@@ -660,7 +660,7 @@ async fn absolute_links_are_for_reading() {
     assert_eq!(sandbox.names(), ["dangling", "folder", "leaf", "relative", "relative-folder"]);
 }
 
-/// SB02, SB04: a refused write says so, and names the line of program.toml that would allow it.
+/// SB02, SB04: a refused write names the line of program.toml that would allow it.
 #[tokio::test]
 async fn a_denied_write_names_what_would_allow_it() {
     for mode in [SandboxMode::Sandbox, SandboxMode::Rx] {
@@ -694,7 +694,7 @@ async fn a_denied_write_names_what_would_allow_it() {
     }
 }
 
-/// S09: a refusal names what was asked for and the link that leads out, never a file of haft's own.
+/// S09: a refusal names the requested path and the link that leads out, never a temporary file of haft.
 #[tokio::test]
 async fn a_refused_write_names_what_was_asked_for() {
     let sandbox = Sandbox::new().await;
@@ -735,7 +735,7 @@ async fn a_refused_write_names_what_was_asked_for() {
     }
 }
 
-/// C15: what ends in a slash is a directory or nothing, in every way to say it.
+/// C15: a path that ends in a slash never names a file, in any spelling.
 #[tokio::test]
 async fn a_file_with_a_slash_is_no_file() {
     let sandbox = Sandbox::new().await;
@@ -763,7 +763,7 @@ async fn a_file_with_a_slash_is_no_file() {
     assert_eq!((sandbox.content("a.txt"), sandbox.names().len()), ("one".into(), 2));
 }
 
-/// SB01: without a write limit the same calls work.
+/// SB01: without a write limit the calls can write everywhere.
 #[tokio::test]
 async fn without_a_limit_everything_may_be_written() {
     let sandbox = Sandbox::with(SandboxMode::Rwx).await;
@@ -773,7 +773,7 @@ async fn without_a_limit_everything_may_be_written() {
     assert_eq!(sandbox.content("here"), "here");
 }
 
-/// A tool that only reads is not even able to write, and says nothing of the kind.
+/// A call of `read` produces no events besides its start and end.
 #[tokio::test]
 async fn read_is_read_only_and_the_others_are_not() {
     let sandbox = Sandbox::new().await;

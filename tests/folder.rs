@@ -29,7 +29,7 @@ fn script(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
 }
 
-/// haft where a directory on PATH has another program called `greet`.
+/// Runs haft with another program called `greet` on PATH.
 fn haft(home: &Home, arguments: &[&str]) -> Answer {
     let bin = home.work().join("bin");
     fs::create_dir_all(&bin).unwrap();
@@ -45,7 +45,7 @@ fn greeted(home: &Home, program: &[&str]) -> String {
     answer.stdout
 }
 
-/// S04: `./greet` is the file beside program.toml, never one of that name on PATH.
+/// S04: `./greet` is the file beside program.toml, never a program on PATH.
 #[test]
 fn an_own_command_is_the_file_beside_program_toml() {
     let home = Home::new();
@@ -67,7 +67,7 @@ fn an_own_command_is_the_file_beside_program_toml() {
     assert!(missing.code != 0 && !missing.stdout.contains("wrong"), "{}", missing.stdout);
 }
 
-/// S04: the same for MCP servers.
+/// S04: the command `./greet` of an MCP server is the file beside program.toml.
 #[test]
 fn an_own_server_is_the_file_beside_program_toml() {
     let home = Home::new();
@@ -75,13 +75,13 @@ fn an_own_server_is_the_file_beside_program_toml() {
     home.write("program.toml", server);
     script(&home.work().join("greet"), ": > started");
     for program in [vec![], vec!["-p", "program.toml"]] {
-        // It ends at once; that it is started at all is what counts.
+        // The server ends at once; the test checks only that haft started it.
         haft(&home, &[&program[..], &["tools", "--refresh"]].concat());
         assert!(fs::remove_file(home.work().join("started")).is_ok(), "{program:?}");
     }
 }
 
-/// S04: `haft check` says which programs are not there, and where in program.toml they are named.
+/// S04: `haft check` names each missing program and its place in program.toml.
 #[test]
 fn check_names_every_program_that_is_missing() {
     let home = Home::new();
@@ -136,8 +136,8 @@ fn exec_runs_the_file_in_the_caller_s_folder() {
     }
 }
 
-/// S04: a linked program.toml counts from where the link stands, as the compiler's and git's files do:
-/// its commands, components, grants and secrets.
+/// S04: the relative paths of a linked program.toml start in the link's folder, as for compilers and git: its
+/// commands, components, grants and secrets.
 #[test]
 fn a_linked_program_toml_counts_from_the_link() {
     let home = Home::new();
@@ -155,7 +155,7 @@ fn a_linked_program_toml_counts_from_the_link() {
         script(&folder.join("server"), "echo \"$KEY\" >key-was");
         fs::copy(repository().join("plugins/built/wordcount.wasm"), folder.join("wordcount.wasm")).unwrap();
     }
-    // The link itself stands where no tool may write.
+    // The link itself is outside of the directories that tools can write.
     let program = PROGRAM.replace("workspace = \".\"", "workspace = \"work\"");
     fs::write(kept.join("program.toml"), [&program, wordcount, server].concat()).unwrap();
     symlink("../kept/program.toml", used.join("program.toml")).unwrap();
@@ -181,7 +181,7 @@ fn a_linked_program_toml_counts_from_the_link() {
     }
 }
 
-/// S05: declared arguments are all that a call may add, unless program.toml says otherwise.
+/// S05: a call can add only declared arguments, unless program.toml sets `extra_args`.
 #[test]
 fn undeclared_words_are_refused() {
     let home = Home::new();
@@ -202,7 +202,7 @@ fn undeclared_words_are_refused() {
     assert!(report.code != 0 && report.stderr.contains("would be read as an option"), "{}", report.stderr);
 }
 
-/// SB06: what belongs to haft and the keys that program.toml names are not read by a child process either.
+/// SB06: a child process cannot read haft's own files or the keys that program.toml names.
 #[test]
 fn bash_does_not_read_what_is_protected() {
     let home = Home::new();
@@ -218,7 +218,7 @@ fn bash_does_not_read_what_is_protected() {
         ),
     );
     let bash = |command: &str| home.call("bash", &json!({ "command": command }));
-    // The first call makes the journal.
+    // The first call creates the journal.
     assert_eq!(bash("echo ran").stdout.trim_end(), "ran");
     let journal = home.state().display().to_string();
     assert!(fs::read_dir(home.state()).is_ok_and(|mut entries| entries.next().is_some()));

@@ -23,18 +23,18 @@ pub(crate) struct Guest {
     received: Arc<Mutex<Vec<Event>>>,
 }
 
-/// Time that is enough for honest work, and short to wait for.
+/// Limits with a short time limit in milliseconds, which is enough for ordinary calls.
 pub(crate) fn briefly(milliseconds: u64) -> Limits {
     Limits { time: Duration::from_millis(milliseconds), ..Limits::default() }
 }
 
 impl Guest {
-    /// The hostile guest.
+    /// The hostile guest with default limits.
     pub(crate) async fn new(grant: Grant) -> Self {
         Self::within(grant, Limits::default()).await
     }
 
-    /// The hostile guest within limits.
+    /// The hostile guest with these limits.
     pub(crate) async fn within(grant: Grant, limits: Limits) -> Self {
         Self::of(&hostile(), grant, limits).await
     }
@@ -44,9 +44,9 @@ impl Guest {
         Self::with(toolbox(component, grant, limits).await)
     }
 
-    /// The plugin `name` as haft carries it in itself.
+    /// The plugin `name` that haft contains.
     pub(crate) async fn builtin(name: &str, grant: Grant) -> Self {
-        // Longer than any test waits: no call ends by it.
+        // Longer than any test waits, so that no call ends by this limit.
         let limits = Limits { time: HANG * 2, ..Limits::default() };
         let source = Source::File(repository().join(format!("plugins/built/{name}.wasm")));
         let plugin = Plugin::load(engine(), name, source, &limits).await.unwrap();
@@ -58,7 +58,7 @@ impl Guest {
         Self::with(toolbox)
     }
 
-    /// The hostile guest, with headers that it never sees.
+    /// The hostile guest, with headers that haft adds and the guest never sees.
     pub(crate) async fn injecting(grant: Grant, injections: Vec<Injection>) -> Self {
         let limits = Limits::default();
         let plugin = Plugin::load(engine(), "guest", Source::File(hostile()), &limits).await.unwrap();
@@ -81,13 +81,12 @@ impl Guest {
         Self { toolbox, session, received }
     }
 
-    /// Calls a tool.
     pub(crate) async fn call(&self, tool: &str, arguments: Value) -> ToolResult {
         let call = ToolCall { id: "call-1".into(), tool: tool.into(), arguments };
         self.toolbox.dispatch(call, &self.session).await
     }
 
-    /// Calls a tool that must answer.
+    /// Calls a tool that must succeed.
     pub(crate) async fn says(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
         assert!(!result.is_error, "{tool}: {}", result.content);
@@ -101,7 +100,7 @@ impl Guest {
         result.content
     }
 
-    /// Calls a tool until it answers: what takes no time at all may take longer than a brief call may, on a busy machine.
+    /// Calls a tool until it answers, because on a busy machine even a trivial call may exceed a short time limit.
     pub(crate) async fn is_still_here(&self) {
         eventually_some("the guest is still here", async || {
             let answer = self.call("echo", json!({ "text": "still here" })).await;
@@ -110,7 +109,7 @@ impl Guest {
         .await;
     }
 
-    /// What was heard so far, but for the beginnings and ends of calls.
+    /// The events so far, except the starts and ends of calls.
     pub(crate) fn received(&self) -> Vec<Event> {
         let received = self.received.lock().unwrap();
         let news = |event: &&Event| {

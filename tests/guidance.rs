@@ -1,5 +1,5 @@
-//! Instructions to a model from files: `AGENTS.md` of a project, and skills. Where haft reads them, where it does
-//! not, and what it reports.
+//! Instructions to a model from files: `AGENTS.md` of a project, and skills. The tests cover the places where haft
+//! reads the files, where it does not, and its reports.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,7 @@ use crate::agent::answers;
 use crate::agent::fake::{Fake, calls, says};
 use crate::cli::{Answer, Home};
 
-/// A repository whose folder `sub` is the workspace of a program that asks a fake.
+/// A repository whose folder `sub` is the workspace of a program with a fake provider.
 struct Place {
     home: Home,
     fake: Fake,
@@ -37,7 +37,7 @@ impl Place {
         self.home.write(name, text);
     }
 
-    /// The path of a file of the repository, as haft tells it.
+    /// The absolute path of a file of the repository, as haft prints it.
     fn path(&self, name: &str) -> PathBuf {
         self.home.work().canonicalize().unwrap().join(name)
     }
@@ -86,7 +86,7 @@ async fn agents_md_is_told_from_the_repository_down_and_hides_secrets() {
     let system = place.system(0);
     assert!(system.ends_with(&expected) && !system.contains("Beyond"), "{system}");
     assert!(answer.stderr.contains("the model reads `"), "{}", answer.stderr);
-    // The beginning stays the same, for prompt caches; on resume it is what the files say then.
+    // The prompt's start stays identical for prompt caches; on resume it has the current content of the files.
     place.good(&["run", "--resume", "last", "and now"]).await;
     assert_eq!(place.system(1), system);
     place.write("repo/sub/AGENTS.md", "Changed.");
@@ -127,14 +127,14 @@ async fn agents_md_is_bounded_refused_and_switched_off_and_check_says_so() {
         (&file["bytes"], &file["told_bytes"], &file["cut"]),
         (&40000.into(), &32768.into(), &true.into())
     );
-    // A small model is told less.
+    // A small context window reduces the limit for the file.
     let program = fs::read_to_string(place.home.work().join("program.toml")).unwrap();
     place.home.write(
         "program.toml",
         &program.replace("stream = false\n", "stream = false\ncontext_window = 8000\n"),
     );
     assert_eq!(Place::checked(&place.good(&["--json", "check"]).await)["agents_md"][0]["told_bytes"], 8000);
-    // Off by the key.
+    // The key `agents_md = false` omits the files.
     place.home.write("program.toml", &program.replace("agents_md = true", "agents_md = false"));
     let answer = place.good(&["run", "hello"]).await;
     assert!(
@@ -154,12 +154,12 @@ async fn skills_are_told_by_name_and_read_on_demand() {
         calls(&[("c", "read_skill", r#"{"name":"forms","file":"../../../AGENTS.md"}"#)]),
         says("done"),
     ];
-    // Whatever an agent may call, it may read what it is told of.
+    // An agent can always read the skills in its prompt, even if its list of tools is short.
     let place = Place::new(script, "[agent]\ntools = [\"time\"]\n").await;
     place.write("repo/.agents/skills/forms/SKILL.md", "---\ndescription: Fills forms\n---\nBegin here.\n");
     place.write("repo/.agents/skills/forms/references/how.md", "Like so.");
     place.write("AGENTS.md", "Not yours.");
-    // The nearer one of a name counts, a person's own comes after the project's.
+    // A nearer skill replaces a skill with its name; a person's own skills follow the project's.
     place.write("repo/sub/.agents/skills/near/SKILL.md", "---\nname: style\ndescription: Near\n---\n");
     place.write("../.agents/skills/style/SKILL.md", "---\ndescription: Own\n---\n");
     place.write("../.agents/skills/own/SKILL.md", "---\ndescription: |\n  My\n  own\n---\n");
@@ -207,7 +207,7 @@ async fn an_agent_without_tools_and_one_without_skills_is_told_of_none() {
     }
 }
 
-/// An agent may be told to use it, and a name that is nearly it is a slip.
+/// `--tools` accepts `read_skill`, and the error for a similar name suggests it.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_tool_for_skills_can_be_named() {
     let place = Place::new([says("done")], "").await;
@@ -219,8 +219,8 @@ async fn the_tool_for_skills_can_be_named() {
     place.fake.assert_done();
 }
 
-/// U11: `CLAUDE.md` is told where nothing else is there, an override in the place of `AGENTS.md`, and what is not read is named
-/// in a line; a folder that nobody agreed to yet says which file speaks.
+/// U11: haft reads `CLAUDE.md` if no other file exists, and `AGENTS.override.md` instead of `AGENTS.md`. One line
+/// names the files that haft does not read; `haft trust` names each file that becomes part of the prompt.
 #[tokio::test(flavor = "multi_thread")]
 async fn files_of_other_agents_are_told_or_named() {
     let place = Place::new([says("one")], "").await;

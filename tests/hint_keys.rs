@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cli::Home;
 use crate::common::hostile;
 
-/// A program with the hostile guest, which may write everywhere in the home, and what `text` says of its tools.
+/// A program with the hostile guest, which can write in the workspace; `text` describes its tools.
 fn home(text: &str) -> Home {
     let home = Home::new();
     let component = hostile().display().to_string();
@@ -20,14 +20,14 @@ fn read(home: &Home) -> String {
     std::fs::read_to_string(home.work().join("file")).unwrap()
 }
 
-/// The tool as `haft tools --json` has it.
+/// The tool's entry in `haft tools --json`.
 fn tool(home: &Home, name: &str) -> Value {
     let listed = home.haft(&["tools", "--json"]);
     let tools: Vec<Value> = serde_json::from_str(&listed.stdout).unwrap();
     tools.into_iter().find(|tool| tool["name"] == name).unwrap()
 }
 
-/// WA01: a tool that program.toml says only reads is held to it, and the others of the plugin are not.
+/// WA01: a tool that program.toml marks as read-only cannot write; other tools of the plugin can.
 #[test]
 fn a_tool_is_held_to_what_the_program_says_of_it() {
     let write = ["call", "guest__write", "{\"path\": \"file\", \"text\": \"new\"}"];
@@ -46,7 +46,7 @@ fn a_tool_is_held_to_what_the_program_says_of_it() {
     assert_eq!((written.code, read(&free).as_str()), (0, "new"), "{}", written.stderr);
 }
 
-/// WA01: clients and people are told.
+/// WA01: the list of tools has the titles and hints of program.toml.
 #[test]
 fn hints_and_titles_of_the_program_are_told() {
     let home = home(

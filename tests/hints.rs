@@ -12,7 +12,7 @@ use crate::cli::Home;
 use crate::common::{grant, repository};
 use crate::guest::Guest;
 
-/// S07: a plugin that is wrong is no plugin that was refused something, whatever its message sounds like.
+/// S07: the error of a faulty plugin has no hint, even if its message sounds like a refusal.
 #[tokio::test]
 async fn a_plain_bug_gets_no_hint() {
     let place = tempfile::tempdir().unwrap();
@@ -36,7 +36,7 @@ async fn a_plain_bug_gets_no_hint() {
         let failed = guest.fails("argument", json!({})).await;
         assert!(!failed.contains("hint:"), "{failed}");
     }
-    // What is missing in a granted directory is not refused either.
+    // A missing file in a granted directory is not a refusal.
     let guest = Guest::new(grant(&[place.path()], &[])).await;
     let missing = guest.fails("open", json!({ "path": place.path().join("missing") })).await;
     assert_eq!(missing, "Tool error: No such file or directory (os error 44)");
@@ -54,7 +54,7 @@ async fn a_granted_directory_that_is_not_there() {
     assert!(!other.contains("cannot be opened"), "{other}");
 }
 
-/// S07: the directory that was asked for, not the one above it.
+/// S07: a hint proposes the requested directory, not its parent.
 #[tokio::test]
 async fn the_narrowest_directory_is_proposed() {
     let place = tempfile::tempdir().unwrap();
@@ -80,7 +80,7 @@ async fn the_narrowest_directory_is_proposed() {
     }
 }
 
-/// S07: a path is written into the line as program.toml would have it.
+/// S07: the hint escapes a path as program.toml requires.
 #[tokio::test]
 async fn a_name_cannot_write_a_line_of_its_own() {
     let place = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ async fn a_name_cannot_write_a_line_of_its_own() {
     assert!(!refused.lines().any(|line| line.starts_with("hosts")), "{refused}");
 }
 
-/// S07: nobody's home, no directory of the system and not everything; and it says why.
+/// S07: a hint never proposes a home, a system directory or the root directory, and says why.
 #[test]
 fn what_holds_too_much_is_never_proposed() {
     let home = Home::new();

@@ -1,4 +1,4 @@
-//! Hooks: components that see the calls of tools, and may refuse them.
+//! Hooks: components that see the calls of tools, and can refuse them.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ use crate::serve::Stage;
 use crate::serve::peer::{Peer, text};
 use crate::sessions::{Model, Says};
 
-/// A hook that does what the arguments of a call say.
+/// A hook whose behaviour the arguments of a call choose.
 fn guard() -> String {
     let component = repository().join("tests/guests/built/hook.wasm");
     format!("[[plugins]]\nname = \"guard\"\ncomponent = {:?}\n", component.display().to_string())
@@ -23,7 +23,7 @@ fn home(hooks: &str, more: &str) -> Home {
     home
 }
 
-/// What it refuses does not run, and the answer is the hook's, never haft's.
+/// A call that the hook refuses does not run, and the error shows the hook as its source, never haft.
 #[test]
 fn a_hook_sees_calls_and_refuses_some() {
     let home = home("\"bash\"", "");
@@ -41,7 +41,7 @@ fn a_hook_sees_calls_and_refuses_some() {
     assert_eq!(home.call("time", &json!({})).code, 0, "it does not see others");
 }
 
-/// A hook that cannot answer lets nothing through: it traps, spins, or is not there.
+/// If the hook traps, spins or is missing, haft refuses the call.
 #[test]
 fn what_gives_no_answer_refuses() {
     let home = home("\"*\"", "");
@@ -67,7 +67,7 @@ fn what_gives_no_answer_refuses() {
     assert!(!home.work().join("ran").exists());
 }
 
-/// It has no right but those that program.toml grants it.
+/// A hook has only the rights that program.toml grants.
 #[test]
 fn a_hook_may_do_what_it_is_granted() {
     let home = home("\"bash\"", "");
@@ -87,7 +87,7 @@ fn a_hook_may_do_what_it_is_granted() {
     assert_eq!(home.call("bash", &json!({"command": "printf trap-''after"})).stdout, "trap-after\n");
 }
 
-/// A hook is no tool, and what it sees has to be there.
+/// A hook offers no tools, and `hooks` must name existing tools.
 #[test]
 fn a_hook_offers_no_tools() {
     let home = home("\"bash\", \"raed\"", "");
@@ -106,7 +106,7 @@ fn a_hook_offers_no_tools() {
     assert!(both.contains("plugin `guard` is a hook without calls") && answer.code == 3, "{both}");
 }
 
-/// Whoever looks at a program is told of its hooks.
+/// `haft list`, `haft doctor` and `haft tools` name the hooks of a program.
 #[test]
 fn what_lists_plugins_and_tools_names_the_hooks() {
     let home = home("\"bash\", \"time\"", "");
@@ -132,7 +132,7 @@ fn what_lists_plugins_and_tools_names_the_hooks() {
     assert!(!home.haft(&["doctor"]).stdout.contains("hook "));
 }
 
-/// Behind an MCP client, also before anything was looked at.
+/// A hook sees the calls of an MCP client, also before the client lists the tools.
 #[test]
 fn a_client_s_calls_are_seen() {
     let stage = Stage::new(&format!("{}hooks = [\"guest__echo\", \"bash\"]\n", guard()));
@@ -142,7 +142,7 @@ fn a_client_s_calls_are_seen() {
     assert_eq!(text(&peer.call("guest__echo", json!({"text": "hi"}))), "hi");
 }
 
-/// A model's calls are seen, without the program's secrets, and the journal names the hook.
+/// A hook sees a model's calls; the journal names the hook and does not contain the program's secrets.
 #[test]
 fn the_journal_names_the_hook() {
     let script =

@@ -1,4 +1,4 @@
-//! Guests that misbehave during a call: each fails its own call with one line, and affects no other.
+//! Guests that misbehave during a call: each fails its own call with one line, and does not affect other calls.
 
 use haft::event::Event;
 use haft::grant::Grant;
@@ -9,7 +9,7 @@ use crate::common::wait::{eventually, eventually_some};
 use crate::common::{grant, repository};
 use crate::guest::{Guest, briefly};
 
-/// Calls a tool that must end with exactly `expected`, and then one that must not have noticed.
+/// Calls a tool that must end with exactly `expected`, and then a tool that must succeed.
 async fn ends(limits: Limits, tool: &str, arguments: Value, expected: &str) {
     let guest = Guest::within(Grant::none(), limits).await;
     assert_eq!(guest.fails(tool, arguments).await, expected);
@@ -18,11 +18,11 @@ async fn ends(limits: Limits, tool: &str, arguments: Value, expected: &str) {
 
 const MORE_TIME: &str = "hint: to allow more, add `time = \"400ms\"` to `[plugins.limits]` of `guest`";
 const MORE_MEMORY: &str = "hint: to allow more, add `memory = \"128MiB\"` to `[plugins.limits]` of `guest`";
-/// For an answer of which no more is known than that it is longer than what can be passed at all.
+/// For an answer whose exact length is unknown, because it exceeds the limit on data passed to haft at once.
 const MUCH_MORE: &str = "hint: to allow more, add `result = \"20MiB\"` to `[plugins.limits]` of `guest`";
 const MORE_RESULT: &str = "hint: to allow more, add `result = \"2MiB\"` to `[plugins.limits]` of `guest`";
 
-/// WA03: guests that never end, by computing, by calling haft or by waiting.
+/// WA03: the time limit ends guests that compute, call haft or wait without end.
 #[tokio::test]
 async fn endless_guests_meet_the_time_limit() {
     for tool in ["spin", "spin_calling", "sleep_forever"] {
@@ -32,7 +32,7 @@ async fn endless_guests_meet_the_time_limit() {
     }
 }
 
-/// WA03: guests that fall.
+/// WA03: a guest that panics, traps or exits fails its call with one line.
 #[tokio::test]
 async fn falling_guests_end_with_one_line() {
     for (tool, arguments, expected) in [
@@ -50,7 +50,7 @@ async fn falling_guests_end_with_one_line() {
     }
 }
 
-/// WA03: what a guest said before it fell does not hide its last words.
+/// WA03: earlier output of a guest does not hide its panic message.
 #[tokio::test]
 async fn last_words_are_heard_after_a_flood() {
     let guest = Guest::new(Grant::none()).await;
@@ -61,7 +61,7 @@ async fn last_words_are_heard_after_a_flood() {
     );
 }
 
-/// WA03: memory bombs.
+/// WA03: the memory limit ends a call that allocates too much memory.
 #[tokio::test]
 async fn memory_bombs_meet_the_memory_limit() {
     let failed = "(stderr: memory allocation of 1048576 bytes failed)";
@@ -70,7 +70,7 @@ async fn memory_bombs_meet_the_memory_limit() {
             format!("Tool error (haft): `{tool}` reached its memory limit of 64 MiB {failed}\n{MORE_MEMORY}");
         ends(Limits::default(), tool, arguments, &expected).await;
     }
-    // A guest that notices may say so itself.
+    // A guest whose allocation fails can report the error itself.
     let expected = "Tool error: memory allocation failed because the memory allocator returned an error";
     for tool in ["fill", "flood_result"] {
         ends(Limits::default(), tool, json!({ "bytes": 1 << 30 }), &format!("{expected}\n{MORE_MEMORY}"))
@@ -78,7 +78,7 @@ async fn memory_bombs_meet_the_memory_limit() {
     }
 }
 
-/// WA03: answers that are too long, in bytes or in pieces.
+/// WA03: the result limit refuses answers with too many bytes or too many parts.
 #[tokio::test]
 async fn long_answers_meet_the_result_limit() {
     let small = Limits { result: 1 << 10, ..Limits::default() };
@@ -122,7 +122,7 @@ async fn long_answers_meet_the_result_limit() {
     assert_eq!(guest.says("flood_result", json!({ "bytes": 1 << 20 })).await.len(), 1 << 20);
 }
 
-/// WA03: data that is not what the tool said it would be.
+/// WA03: an answer that does not match the tool's declaration is an error.
 #[tokio::test]
 async fn wrong_data_is_no_answer() {
     for (tool, arguments, what) in [
@@ -138,7 +138,7 @@ async fn wrong_data_is_no_answer() {
     }
 }
 
-/// WA03: a guest that opens all it can find.
+/// WA03: the number of open files and streams of a call is limited to 1000.
 #[tokio::test]
 async fn open_files_are_bounded() {
     let guest = Guest::new(grant(&[repository()], &[])).await;
@@ -148,7 +148,7 @@ async fn open_files_are_bounded() {
     assert!(guest.says("open", json!({ "path": path })).await.starts_with("[workspace]"));
 }
 
-/// WA03: what a guest tells is passed on, up to a bound.
+/// WA03: haft passes on at most 1000 messages of a call, each of at most 2000 bytes.
 #[tokio::test]
 async fn messages_are_bounded() {
     let guest = Guest::new(Grant::none()).await;
@@ -163,12 +163,11 @@ async fn messages_are_bounded() {
     assert_eq!(guest.received().len(), 1000);
 }
 
-/// WA03:
-/// A waiting guest is cancelled as well as a computing one.
+/// WA03: cancellation ends a waiting guest as well as a computing guest.
 #[tokio::test]
 async fn a_sleeping_guest_ends_when_cancelled() {
     let guest = Guest::new(Grant::none()).await;
-    // It says something, and sleeps for an hour.
+    // The guest sends a message and then sleeps for an hour.
     let sleeping = guest.fails("progress", json!({ "steps": 2, "ms": 3_600_000 }));
     let cancel = async {
         eventually("the guest has begun", || !guest.received().is_empty()).await;
@@ -178,21 +177,21 @@ async fn a_sleeping_guest_ends_when_cancelled() {
     assert_eq!(end, "Tool error (haft): `progress` was cancelled");
 }
 
-/// A guest that asks learns that it was cancelled, and may finish; it may not stay.
+/// A guest that polls for cancellation can finish its work; a guest that does not poll is stopped.
 #[tokio::test]
 async fn a_cancelled_guest_may_leave_things_tidy() {
-    // One that a busy machine does not let run in the moment after the cancellation is stopped before it can ask.
+    // On a busy machine the guest may be stopped before it polls.
     eventually_some("a guest learns that it was cancelled", async || {
         Box::pin(was_tidy_when_cancelled()).await.then_some(())
     })
     .await;
 }
 
-/// A guest that asks learns that its time is nearly over, and its answer is one; if it fails, the limit is named.
+/// A guest that polls learns that its time limit is near, and its answer is used.
 #[tokio::test]
 async fn a_guest_that_asks_is_told_before_its_time_is_over() {
     let guest = Guest::within(Grant::none(), briefly(4000)).await;
-    // The same here.
+    // On a busy machine the guest may be stopped before it polls.
     eventually_some("a guest learns that its time is nearly over", async || {
         let told = guest.call("wait_cancel", json!({ "ms": 20_000 })).await;
         told.content.starts_with("cancelled after ").then_some(())
@@ -200,14 +199,14 @@ async fn a_guest_that_asks_is_told_before_its_time_is_over() {
     .await;
 }
 
-/// Cancels a guest that asks, which may have no time for it, and one that does not.
+/// Cancels a guest that polls, which may have no time to do so, and a guest that does not poll.
 async fn was_tidy_when_cancelled() -> bool {
     let guest = Guest::new(Grant::none()).await;
-    // Loaded before its time is counted.
+    // The guest is loaded before its time counts.
     guest.says("echo", json!({ "text": "" })).await;
     let other = Guest::new(Grant::none()).await;
     let soon = async {
-        // Both have begun by then.
+        // Both guests have begun by the end of this sleep.
         other.says("sleep", json!({ "ms": 100 })).await;
         guest.session.cancel.cancel();
     };
@@ -220,7 +219,7 @@ async fn was_tidy_when_cancelled() -> bool {
     !tidy.is_error && tidy.content.starts_with("cancelled after ")
 }
 
-/// Dropping a call's future stops its guest.
+/// A call whose future is dropped stops its guest.
 #[tokio::test]
 async fn a_guest_nobody_waits_for_is_stopped() {
     let steps = json!({ "steps": 300, "ms": 5 });
@@ -229,14 +228,14 @@ async fn a_guest_nobody_waits_for_is_stopped() {
     let call = tokio::spawn(async move { own.call("progress", same).await });
     eventually("progress is heard", || guest.received().len() > 5).await;
     call.abort();
-    // One that begins after it comes to its end, and it does not.
+    // A call that begins later completes, and the dropped call does not.
     assert_eq!(other.says("progress", steps).await, "done");
     assert_eq!(other.received().len(), 300);
     let received = guest.received().len();
     assert!(received < 300, "{received}");
 }
 
-/// Bytes of memory that this process holds now, and the most it ever held.
+/// The resident memory of this process in bytes: now and at its peak.
 fn resident() -> (u64, u64) {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let field = |name: &str| {
@@ -246,7 +245,8 @@ fn resident() -> (u64, u64) {
     (field("VmRSS:"), field("VmHWM:"))
 }
 
-/// WA03: floods of every kind, in a process that does nothing else, so that its memory tells.
+/// WA03: floods of every kind do not increase haft's memory. The test runs in a process of its own, whose memory it
+/// measures.
 #[test]
 #[cfg(target_os = "linux")]
 fn floods_cost_haft_no_memory() {
@@ -262,7 +262,7 @@ fn floods_cost_haft_no_memory() {
 #[ignore = "run by `floods_cost_haft_no_memory` in a process of its own"]
 async fn floods() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-    // As many systems have it; haft must make room for what it lets guests open.
+    // The limit of many systems; haft must raise the limit for the files of guests.
     let maximum = getrlimit(Resource::Nofile).maximum;
     setrlimit(Resource::Nofile, Rlimit { current: Some(256), maximum }).unwrap();
     let directory = tempfile::tempdir().unwrap();
@@ -293,7 +293,7 @@ async fn floods() {
             (most - before) >> 20,
             first
         );
-        // What the guest itself may have is part of it: 64 MiB.
+        // The guest's own memory of at most 64 MiB is included.
         assert!(most - before < 100 << 20, "{tool}: {} MiB", (most - before) >> 20);
     }
     let large = Limits { memory: Limits::MAX_MEMORY, ..Limits::default() };
@@ -305,6 +305,6 @@ async fn floods() {
             + MUCH_MORE
     );
     assert_eq!(guest.says("echo", json!({ "text": "still here" })).await, "still here");
-    // Clearing away a guest's memory is nothing that its caller waits for.
+    // haft frees a guest's memory in the background, so that callers do not wait for it.
     eventually("the memory is given back", || resident().0 - before < 100 << 20).await;
 }

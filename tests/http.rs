@@ -15,12 +15,12 @@ use crate::common::HANG;
 use crate::common::wait::{eventually, within};
 use crate::guest::{Guest, briefly};
 
-/// A grant of these hosts and nothing else.
+/// A grant of only these hosts.
 fn hosts(hosts: &[&str]) -> Grant {
     hosts.iter().fold(Grant::none(), |grant, host| grant.with_host(host.parse().unwrap()))
 }
 
-/// What was decided about the network, as the journal hears of it.
+/// The network decisions that the journal receives.
 fn decisions(guest: &Guest) -> Vec<String> {
     let decision = |event| match event {
         Event::Decided { decision, .. } => Some(decision),
@@ -29,7 +29,7 @@ fn decisions(guest: &Guest) -> Vec<String> {
     guest.received().into_iter().filter_map(decision).collect()
 }
 
-/// WA02, WA05: a component that imports `wasi:http` runs, and reaches nothing.
+/// WA02, WA05: a component that imports `wasi:http` runs without a grant, but every request is refused.
 #[tokio::test]
 async fn without_a_grant_no_request_is_made() {
     let server = Server::saying("127.0.0.1:0", "hello");
@@ -49,7 +49,7 @@ async fn without_a_grant_no_request_is_made() {
     assert!(server.seen().is_empty());
 }
 
-/// FU04: an address is granted by itself; the hint's own line does it.
+/// FU04: a granted address answers; other addresses, names and spellings of it are refused.
 #[tokio::test]
 async fn a_granted_address_answers_and_no_other() {
     let granted = Server::saying("127.0.0.1:0", "hello");
@@ -81,7 +81,7 @@ async fn a_granted_address_answers_and_no_other() {
     assert_eq!((granted.seen().len(), other.seen().len()), (1, 0));
 }
 
-/// FU04: `localhost` is loopback by its name.
+/// FU04: a grant of `localhost` allows requests to the name `localhost`, but not to the address.
 #[tokio::test]
 async fn localhost_is_granted_by_its_name() {
     let server = Server::saying("127.0.0.1:0", "hello");
@@ -90,13 +90,13 @@ async fn localhost_is_granted_by_its_name() {
     assert!(guest.says("http_get", json!({ "url": named })).await.ends_with("\n\nhello"));
     let by_address = guest.fails("http_get", json!({ "url": server.url() })).await;
     assert!(by_address.contains("HttpRequestDenied"), "{by_address}");
-    // The name is for requests; it opens no socket.
+    // The name is granted for requests, not for sockets.
     let socket = guest.fails("connect", json!({ "addr": format!("127.0.0.1:{port}") })).await;
     assert!(socket.contains("Permission denied"), "{socket}");
     assert_eq!(server.seen().len(), 1);
 }
 
-/// FU02: `*` is every public host, so not this machine by any of its names.
+/// FU02: `*` grants every public host, but no address of this machine or of a private network.
 #[tokio::test]
 async fn every_public_host_is_not_this_machine() {
     let server = Server::saying("127.0.0.1:0", "hello");
@@ -127,7 +127,7 @@ async fn every_public_host_is_not_this_machine() {
         assert!(refused.contains(why), "{host}: {refused}");
     }
     assert!(server.seen().is_empty());
-    // The line that would allow it does, and for a cloud's credentials there is none.
+    // The proposed line allows the address; for a cloud's metadata service haft proposes no line.
     let url = server.url();
     let refused = guest.fails("http_get", json!({ "url": url })).await;
     let line = format!("; to allow that address, add `hosts = [\"{url}\"]` to `[plugins.grant]` of `guest`");
@@ -138,7 +138,7 @@ async fn every_public_host_is_not_this_machine() {
     assert!(both.says("http_get", json!({ "url": url })).await.ends_with("hello"));
 }
 
-/// What two programs would read differently is not asked for, nor what is no request.
+/// haft refuses ambiguous destinations, and methods and headers that a guest cannot set.
 #[tokio::test]
 async fn odd_destinations_and_methods_are_refused() {
     let server = Server::saying("127.0.0.1:0", "hello");
@@ -170,7 +170,7 @@ async fn odd_destinations_and_methods_are_refused() {
     assert!(server.seen().is_empty());
 }
 
-/// FU03: haft follows no redirect; the guest's own next request is checked like the first.
+/// FU03: haft does not follow redirects; the guest's next request is checked as its first.
 #[tokio::test]
 async fn a_redirect_is_a_new_request() {
     let inside = Server::saying("127.0.0.1:0", "inside");
@@ -187,7 +187,7 @@ async fn a_redirect_is_a_new_request() {
     assert!(answer.ends_with("inside"), "{answer}");
 }
 
-/// Headers without end, and too many of them.
+/// haft refuses an answer whose headers are too long, too many or endless.
 #[tokio::test]
 async fn the_head_of_an_answer_is_bounded() {
     let long = Server::answering(|_| with("200 OK", &format!("x-long: {}\r\n", "x".repeat(100_000)), ""));
@@ -203,7 +203,7 @@ async fn the_head_of_an_answer_is_bounded() {
     }
 }
 
-/// FU04: a body that is too long ends where the bound is, told or not told beforehand.
+/// FU04: the limit on an answer's body applies to declared and undeclared lengths.
 #[tokio::test]
 async fn the_body_of_an_answer_is_bounded() {
     let report = Server::answering(|_| b"HTTP/1.1 200 OK\r\ncontent-length: 1073741824\r\n\r\n".to_vec());
@@ -221,7 +221,7 @@ async fn the_body_of_an_answer_is_bounded() {
     eventually("the connection is closed", || endless.gone() == 1).await;
 }
 
-/// A guest may send much, and not without end.
+/// The body of a request is limited to 64 MiB.
 #[tokio::test]
 async fn the_body_of_a_request_is_bounded() {
     let server = Server::at("127.0.0.1:0", |_, stream| {
@@ -238,7 +238,7 @@ async fn the_body_of_a_request_is_bounded() {
     assert!(refused.contains("HttpRequestBodySize(Some(67108864))"), "{refused}");
 }
 
-/// FU04: a guest's wishes for waiting are kept, in every part of an answer.
+/// FU04: a guest's own timeouts apply to the head and the body of an answer.
 #[tokio::test]
 async fn silence_has_an_end() {
     let silent = Server::at("127.0.0.1:0", |_, _| {});
@@ -252,7 +252,7 @@ async fn silence_has_an_end() {
         (&stalling, "connection read timeout"),
         (&broken, "connection read timeout"),
     ] {
-        // Not the guest's own time.
+        // The guest's own timeout must end the request, not the time limit of the call.
         let limits = Limits { time: HANG * 2, ..Limits::default() };
         let guest = Guest::within(hosts(&[&server.url()]), limits).await;
         let asked = json!({ "url": server.url(), "wait_ms": 2000 });
@@ -261,7 +261,7 @@ async fn silence_has_an_end() {
     }
 }
 
-/// The end of a call is the end of its connections.
+/// The end of a call closes its connections.
 #[tokio::test]
 async fn a_call_that_ends_leaves_no_connection() {
     let server = Server::at("127.0.0.1:0", |_, _| {});
@@ -279,7 +279,7 @@ async fn a_call_that_ends_leaves_no_connection() {
     eventually("no connection is left", || server.gone() == server.seen().len()).await;
 }
 
-/// One guest does not take all connections, nor ask for ever.
+/// A guest has at most 16 connections at a time and 500 requests in a call.
 #[tokio::test]
 async fn requests_are_counted() {
     let server = Server::at("127.0.0.1:0", |_, stream| {

@@ -11,15 +11,15 @@ use serde_json::{Value, json};
 use crate::cli::{Answer, Home};
 use crate::common::repository;
 
-/// What begins every secret in the files of tests/import.
+/// The prefix of every secret in the files of tests/import.
 const SECRETS: &str = "SECRET";
 
-/// A file of tests/import.
+/// The text of a file of tests/import.
 fn fixture(name: &str) -> String {
     fs::read_to_string(repository().join("tests/import").join(name)).unwrap()
 }
 
-/// Puts a file of tests/import where a client has it, below the home.
+/// Copies a file of tests/import to a client's path below the home.
 fn put(home: &Home, name: &str, place: &str) -> PathBuf {
     let path = home.work().parent().unwrap().join(place);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -27,7 +27,7 @@ fn put(home: &Home, name: &str, place: &str) -> PathBuf {
     path
 }
 
-/// A home with the files of all clients: each with its content before.
+/// Copies the files of all clients into the home and returns each path with its content.
 fn all(home: &Home) -> Vec<(PathBuf, String)> {
     let places = [
         ("claude.json", ".claude.json"),
@@ -50,7 +50,7 @@ fn all(home: &Home) -> Vec<(PathBuf, String)> {
     places.iter().map(|(name, place)| (put(home, name, place), fixture(name))).collect()
 }
 
-/// haft, which shows no secret whatever it is asked.
+/// Runs haft and asserts that its output contains no secret.
 fn haft(home: &Home, arguments: &[&str]) -> Answer {
     let answer = home.haft(arguments);
     for text in [&answer.stdout, &answer.stderr] {
@@ -172,7 +172,8 @@ fn a_broken_file_is_named_and_the_others_are_handled() {
     assert_ne!(fs::read_to_string(good).unwrap(), fixture("cursor.json"));
 }
 
-/// Mode and links stay, and an undo tells what somebody else did since.
+/// `haft import` keeps modes and links, and `--undo` refuses a file that was edited later unless `--unwrap` or
+/// `--force` is set.
 #[test]
 fn what_somebody_else_changed_since_is_kept() {
     let home = Home::new();
@@ -221,7 +222,7 @@ fn servers_are_written_to_program_toml_without_their_secrets() {
     ), "{text}");
     assert!(answer.stderr.contains("set the variable `GITHUB_PERSONAL_ACCESS_TOKEN`"), "{}", answer.stderr);
     assert!(answer.stderr.contains("`sentry` was not written: its address"), "{}", answer.stderr);
-    // A second time there is nothing to write, and what is there stays.
+    // A second run writes nothing, and existing entries stay.
     let again = haft(&home, &["import", "claude", "--to", "program.toml", "--yes"]);
     assert!(again.stderr.contains("program.toml already has a server of this name"), "{}", again.stderr);
     assert_eq!(fs::read_to_string(home.work().join("program.toml")).unwrap(), text);

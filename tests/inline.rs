@@ -28,13 +28,13 @@ async fn reader(directory: &Path) -> Toolbox {
     toolbox
 }
 
-/// Whether a call of `read` ends at its first poll, once one of a file that is as quick to read was short.
+/// True if a call of `read` ends at its first poll, after an earlier call of the file was short.
 fn ends_at_once(directory: &Path, file: &Path) -> bool {
     let runtime = Runtime::new().unwrap();
     let toolbox = runtime.block_on(reader(directory));
     let read = || call(&toolbox, "read", json!({ "file_path": file }));
     let reads = || {
-        // A call that took long, as any may on a busy machine, is none to be followed inline.
+        // haft does not run the next call inline after a long call, which may happen on a busy machine.
         until_some("a call begins inline", || {
             assert!(runtime.block_on(read()).content.contains("a line"));
             toolbox.find("read").unwrap().may_run_inline().then_some(())
@@ -56,7 +56,8 @@ fn a_file_of_this_machine_is_read_on_the_thread_that_read_the_call() {
     until_some("a call ends at its first poll", || ends_at_once(directory.path(), &file).then_some(()));
 }
 
-/// Whatever is mounted below a directory may be on another machine, which may be gone.
+/// A read from another file system does not run on the reading thread, because a mounted file system may be on
+/// another machine that does not answer.
 #[test]
 fn no_thread_that_reads_calls_waits_for_another_file_system() {
     let mounted = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();

@@ -1,4 +1,4 @@
-//! `haft inspect` and `haft plugin publish` from a user's side: of valid and invalid content, installed or not.
+//! `haft inspect` and `haft plugin publish` as a user sees them: of valid and invalid content, installed or not.
 
 use std::fs;
 
@@ -23,7 +23,7 @@ fn json(home: &Home, arguments: &[&str]) -> Value {
     serde_json::from_str(&answer.stdout).unwrap_or_else(|error| panic!("{error}: {}", answer.stderr))
 }
 
-/// WA08: a component that nobody knows says what it is, without being installed.
+/// WA08: `haft inspect` describes an unknown component without installing it.
 #[test]
 fn a_component_of_another_host_is_looked_into() {
     let home = with_foreign();
@@ -55,8 +55,8 @@ fn a_component_of_another_host_is_looked_into() {
     assert!(component["imports"].as_array().unwrap().contains(&"wasi:clocks/wall-clock@0.2.6".into()));
 }
 
-/// S06: what is said of sockets is what the program does: an address with its port is reached by plain TCP where it
-/// is granted, and only there.
+/// S06: `haft inspect` describes the sockets of a component correctly: the component reaches a granted address with
+/// its port by plain TCP, and no other address.
 #[test]
 fn what_is_said_of_sockets_is_so() {
     let home = Home::new();
@@ -94,7 +94,7 @@ fn nothing_is_run_where_nothing_is_to_be_run() {
     assert_eq!(found["components"][0]["contract"], "act:tools");
 }
 
-/// WA04: of what is broken everything is said that can be.
+/// WA04: `haft inspect` reports what a broken component still contains, and why it is broken.
 #[test]
 fn what_is_broken_says_what_it_is() {
     let home = Home::new();
@@ -136,7 +136,7 @@ fn what_comes_with_haft_is_known_by_its_name() {
     assert!(answer.stderr.contains("did you mean `files`?"), "{}", answer.stderr);
 }
 
-/// PR11: what is installed shows what it asked for and what it was granted.
+/// PR11: an installed package shows its granted rights, and a change of its file is a problem.
 #[test]
 fn what_is_installed_shows_its_rights() {
     let home = with_foreign();
@@ -154,7 +154,7 @@ fn what_is_installed_shows_its_rights() {
     assert!(answer.code == 3 && answer.stdout.contains("problem"), "{}", answer.stdout);
 }
 
-/// Published, looked into, installed, published again: by way of one registry.
+/// A component can be published to a registry, inspected, installed and called.
 #[test]
 fn a_component_goes_through_a_registry() {
     let (home, fake) = (with_foreign(), Fake::honest());
@@ -171,7 +171,7 @@ fn a_component_goes_through_a_registry() {
     let again = home.haft(&["plugin", "publish", &reference, "time.wasm"]);
     assert!(again.code == 0 && again.stderr.contains("exists already"), "{}", again.stderr);
     let mut other = fs::read(home.work().join("time.wasm")).unwrap();
-    // A custom section more is the same component in other bytes.
+    // An additional custom section makes a component with other bytes.
     other.extend_from_slice(b"\0\x02\x01x");
     fs::write(home.work().join("other.wasm"), other).unwrap();
     let refused = home.haft(&["plugin", "publish", &reference, "other.wasm"]);
@@ -183,7 +183,7 @@ fn a_component_goes_through_a_registry() {
     assert!(called.code == 0 && called.stdout.contains("+00:00"), "{}{}", called.stdout, called.stderr);
 }
 
-/// A package of several parts goes the same way.
+/// A package of several parts can be published, inspected, installed and called.
 #[test]
 fn a_package_goes_through_a_registry() {
     let (home, fake) = (with_foreign(), Fake::honest());
@@ -206,7 +206,7 @@ fn a_package_goes_through_a_registry() {
     assert!(called.stdout.contains("+00:00"), "{}{}", called.stdout, called.stderr);
 }
 
-/// WA07: what is not right is not published.
+/// WA07: haft publishes neither invalid content nor content for an invalid reference.
 #[test]
 fn what_is_not_right_is_not_published() {
     let (home, fake) = (Home::new(), Fake::honest());
@@ -228,7 +228,7 @@ fn what_is_not_right_is_not_published() {
     assert!(fake.seen().is_empty());
 }
 
-/// CL04: a credential from a helper is used, and shown nowhere.
+/// CL04: haft uses the credential of a helper and does not print it.
 #[test]
 fn a_credential_helper_is_asked_and_not_shown() {
     use std::os::unix::fs::PermissionsExt;
@@ -238,7 +238,7 @@ fn a_credential_helper_is_asked_and_not_shown() {
         let challenge = vec![("www-authenticate", "Basic realm=\"r\"".to_owned())];
         (!right).then(|| crate::registry::fake::Reply::Full(401, challenge, Vec::new()))
     });
-    // Where no tool writes.
+    // A directory that tools cannot write.
     let folder = home.work().parent().unwrap().join("bin");
     fs::create_dir(&folder).unwrap();
     let helper = folder.join("docker-credential-test");
@@ -257,12 +257,12 @@ fn a_credential_helper_is_asked_and_not_shown() {
         [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     assert!(output.status.success(), "{said}");
     assert!(!said.contains("4711") && !said.contains("dTpwYXNzd29yZC00NzEx"), "{said}");
-    // Without the helper on PATH it is named.
+    // If the helper is not on PATH, the error names it.
     let mut command = home.command(&["plugin", "publish", &reference, "time.wasm"]);
     let output = command.env("DOCKER_CONFIG", home.work()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("the credential helper `docker-credential-test` was not found in PATH"), "{said}");
-    // X9: nor is it found where a command of the program could have put it.
+    // X9: haft does not search directories that a command of the program can write.
     let folder = home.work().join("bin");
     fs::create_dir(&folder).unwrap();
     fs::copy(&helper, folder.join("docker-credential-test")).unwrap();

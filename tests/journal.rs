@@ -1,5 +1,5 @@
-//! The journal after the fact: it contains every call and its outcome, for every way that haft can end, and
-//! `haft log` shows it.
+//! The journal after the fact: it contains every call and its outcome, for every way that haft can end, and `haft
+//! log` shows it.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -38,7 +38,7 @@ impl Home {
         Self { directory }
     }
 
-    /// With the hostile guest, which is given half a second.
+    /// A home with the hostile guest, whose time limit is half a second.
     fn with_program() -> Self {
         let home = Self::new();
         fs::write(
@@ -90,14 +90,14 @@ impl Home {
         self.call("bash", &json!({ "command": command }))
     }
 
-    /// What `haft log --json` tells, with further options.
+    /// The records of `haft log --json`, with further options.
     fn log(&self, options: &[&str]) -> Vec<Value> {
         let answer = self.haft(&[&["--json", "log"], options].concat());
         assert_eq!(answer.code, Some(0), "{}", answer.stderr);
         answer.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// A haft in the middle of a call that takes an hour.
+    /// Starts haft with a call that takes an hour, and waits until the call is recorded.
     fn busy(&self) -> Child {
         let sleep = json!({ "command": "sleep 3600" }).to_string();
         let child = self.command(&["call", "bash", &sleep]).stderr(Stdio::null()).spawn().unwrap();
@@ -115,7 +115,7 @@ fn outcomes(calls: &[Value]) -> Vec<(&str, &str)> {
     calls.iter().map(|call| (call["tool"].as_str().unwrap(), call["outcome"].as_str().unwrap())).collect()
 }
 
-/// Every call is noted, also those that no tool ever saw, each with how it ended.
+/// The journal records every call with its outcome, also calls that no tool received.
 #[test]
 fn every_call_is_noted_with_its_end() {
     let home = Home::with_program();
@@ -156,7 +156,7 @@ fn every_call_is_noted_with_its_end() {
     assert!(log.iter().all(|call| call["haft"] == env!("CARGO_PKG_VERSION")));
 }
 
-/// What a model asks for and is not let do is noted too.
+/// The journal records a model's call that haft refuses.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_call_of_a_model_is_noted() {
     let fail = json!({ "command": "exit 1" }).to_string();
@@ -176,7 +176,7 @@ async fn a_refused_call_of_a_model_is_noted() {
     assert_eq!(log[3]["call"], "d");
 }
 
-/// Only the person can look into it, and it is not where tools write.
+/// Only the owner can read the journal.
 #[test]
 fn the_journal_is_the_person_s_alone() {
     let home = Home::new();
@@ -186,7 +186,7 @@ fn the_journal_is_the_person_s_alone() {
     assert_eq!(mode(&home.journal().join("journal.jsonl")), 0o600);
 }
 
-/// A call that haft did not survive is on record, and the next one is not spoiled by it.
+/// The journal records a call that haft did not survive, and a truncated line does not affect the next line.
 #[test]
 fn a_call_that_haft_did_not_survive_is_on_record() {
     let home = Home::new();
@@ -194,7 +194,7 @@ fn a_call_that_haft_did_not_survive_is_on_record() {
     assert!(home.haft(&["log"]).stdout.contains("running"));
     busy.kill().unwrap();
     busy.wait().unwrap();
-    // As if the kernel had been stopped within a line.
+    // Simulates a kernel that stopped within a line.
     let current = home.journal().join("journal.jsonl");
     let mut text = fs::read(&current).unwrap();
     text.extend_from_slice(b"{\"v\":1,\"id\":\"0123");
@@ -206,7 +206,7 @@ fn a_call_that_haft_did_not_survive_is_on_record() {
     assert!(shown.stderr.contains("1 lines of the journal could not be read"), "{}", shown.stderr);
 }
 
-/// An interrupted call ends as cancelled.
+/// An interrupted call has the outcome `cancelled`.
 #[test]
 fn an_interrupted_call_is_noted_as_cancelled() {
     let home = Home::new();
@@ -217,7 +217,7 @@ fn an_interrupted_call_is_noted_as_cancelled() {
     assert_eq!(outcomes(&home.log(&[])), [("bash", "cancelled")]);
 }
 
-/// Processes that write at the same time lose nothing and mix nothing.
+/// Concurrent writers of the journal neither lose nor mix records.
 #[test]
 fn several_processes_write_one_journal() {
     let home = Home::new();
@@ -238,7 +238,7 @@ fn several_processes_write_one_journal() {
     assert_eq!((all.stdout.lines().count(), all.stderr.as_str()), (24, ""));
 }
 
-/// A disk that is full stops no call, and is said once.
+/// A journal that cannot be written does not stop calls, and haft reports the problem once.
 #[test]
 fn a_journal_that_cannot_be_written_stops_nothing() {
     let home = Home::new();
@@ -254,8 +254,8 @@ fn a_journal_that_cannot_be_written_stops_nothing() {
     );
 }
 
-/// The same with a disk that is really full, where a mount can be had; the line that was cut off
-/// does not spoil the next, which is written once there is room again.
+/// A full disk does not stop calls, and after a truncated line the next line is complete once the disk has room. The
+/// test needs mount namespaces.
 #[test]
 fn a_full_disk_stops_nothing() {
     let home = Home::new();
@@ -291,7 +291,7 @@ fn a_full_disk_stops_nothing() {
     assert!(last.len() == 1 && last[0].contains("\"outcome\":\"ok\""), "{}", answer.stdout);
 }
 
-/// Who set up the machine, or calls, may do without; a program may not.
+/// `--no-journal` and `HAFT_JOURNAL=off` disable the journal; another value of the variable is an error.
 #[test]
 fn no_journal_is_kept_only_where_a_person_says_so() {
     let home = Home::new();
@@ -306,7 +306,7 @@ fn no_journal_is_kept_only_where_a_person_says_so() {
     assert_eq!(home.haft(&["log"]).stdout, "");
 }
 
-/// `haft log`: the newest stands last; options choose; the beginning of an id shows all of one call.
+/// `haft log` shows the newest call last; options filter the calls; an id's prefix shows one call in detail.
 #[test]
 fn the_log_shows_what_is_asked_for() {
     let home = Home::with_program();
@@ -361,7 +361,7 @@ fn the_log_can_be_followed() {
     follower.wait().unwrap();
 }
 
-/// A caller that gives up without waiting leaves no call open.
+/// A call whose caller drops the future has the outcome `cancelled`.
 #[tokio::test]
 async fn a_dropped_call_is_noted_as_cancelled() {
     let folder = tempfile::tempdir().unwrap();
@@ -395,7 +395,8 @@ async fn a_dropped_call_is_noted_as_cancelled() {
     assert_eq!((calls.len(), calls[0].outcome), (1, haft::journal::Outcome::Cancelled));
 }
 
-/// U3: what was answered is there, without secrets; `haft log ID` shows its beginning, and all with `-v`.
+/// U3: the journal has the answer of a call without secrets; `haft log ID` shows its first lines, and `-v` the whole
+/// answer.
 #[test]
 fn a_call_is_noted_with_its_answer() {
     let home = Home::new();
@@ -425,7 +426,7 @@ fn a_call_is_noted_with_its_answer() {
     assert!(shown.contains("\n           40\n") && !shown.contains("more lines"), "{shown}");
 }
 
-/// U3: an edit is a line with what it changed, and in full the lines themselves.
+/// U3: `haft log` shows an edit as one line with counts, and `haft log ID` shows the changed lines.
 #[test]
 fn an_edit_is_noted_as_lines() {
     let home = Home::with_program();
@@ -440,7 +441,7 @@ fn an_edit_is_noted_as_lines() {
     assert!(shown.contains("changes    - Buy milk\n           + Buy oat milk\n"), "{shown}");
 }
 
-/// U14: the columns of `haft log` stand below each other, however tools are called and calls end.
+/// U14: the columns of `haft log` are aligned for every tool name and outcome.
 #[test]
 fn columns_of_the_log_do_not_break() {
     let home = Home::with_program();

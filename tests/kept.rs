@@ -12,12 +12,12 @@ use serde_json::{Value, json};
 use crate::cli::{Answer, Home};
 use crate::common::repository;
 
-/// The guest that keeps things.
+/// The guest that stores data.
 fn keeper() -> PathBuf {
     repository().join("tests/guests/built/keeper.wasm")
 }
 
-/// A program with the guest, and what stands below its name.
+/// A program with the guest; `rest` continues the plugin's table.
 fn program(component: &Path, rest: &str) -> String {
     let component = component.display();
     format!(
@@ -32,26 +32,26 @@ fn home(rest: &str) -> Home {
     home
 }
 
-/// What the guest answers, where all is well.
+/// The answer of a call that must succeed.
 fn says(home: &Home, tool: &str, arguments: &Value) -> String {
     let Answer { stdout, stderr, code } = home.call(&format!("keeper__{tool}"), arguments);
     assert_eq!(code, 0, "{tool} {arguments}: {stdout}{stderr}");
     stdout.trim().to_owned()
 }
 
-/// What it answers where it fails.
+/// The output of a call that must fail.
 fn fails(home: &Home, tool: &str, arguments: &Value) -> String {
     let Answer { stdout, stderr, code } = home.call(&format!("keeper__{tool}"), arguments);
     assert_ne!(code, 0, "{tool} {arguments}: {stdout}{stderr}");
     stdout + &stderr
 }
 
-/// Where what plugins keep is.
+/// The directory with the stored data of plugins.
 fn kept(home: &Home) -> PathBuf {
     home.work().parent().unwrap().join(".local/share/haft/state")
 }
 
-/// Everything below a directory, as one text.
+/// The content of all files below a directory, as one text.
 fn all_text(directory: &Path) -> String {
     let mut text = String::new();
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
@@ -65,8 +65,8 @@ fn all_text(directory: &Path) -> String {
     text
 }
 
-/// What one call keeps the next one finds, whichever process makes it and however the component was updated; another
-/// program's plugin of the same name finds nothing.
+/// A plugin finds its stored data in later processes and after an update of its component; a plugin of another
+/// program with an identical name does not.
 #[test]
 fn what_is_kept_is_found_by_the_same_plugin_alone() {
     let home = home("grant = { state = \"1MiB\" }");
@@ -87,7 +87,8 @@ fn what_is_kept_is_found_by_the_same_plugin_alone() {
     assert_eq!(says(&home, "get", &json!({ "key": "a" })), "null");
 }
 
-/// A plugin without a grant runs, and is refused inside; the line that would allow it is told.
+/// A plugin without a grant runs; its access to state is refused, and the refusal names the line that would allow the
+/// access.
 #[test]
 fn what_was_not_granted_is_refused_inside() {
     let home = home("");
@@ -107,12 +108,12 @@ fn what_was_not_granted_is_refused_inside() {
         log.contains("refused: storing keys and values") && log.contains("refused: reading a configuration"),
         "{log}"
     );
-    // For one run.
+    // A right for one run.
     let allowed = home.haft(&["--allow", "keeper:state=1MiB", "call", "keeper__keys", "{}"]);
     assert_eq!((allowed.stdout.trim(), allowed.code), ("[]", 0), "{}", allowed.stderr);
 }
 
-/// The quota holds, what does not fit changes nothing, and what was there stays.
+/// The quota applies; a write beyond it changes nothing, and stored data stays.
 #[test]
 fn the_quota_of_keys_and_values_holds() {
     let home = home("grant = { state = \"64KiB\" }");
@@ -131,7 +132,7 @@ fn the_quota_of_keys_and_values_holds() {
     assert!(journal.contains("refused: more keys and values than `state` allows"));
 }
 
-/// Processes that write at once follow each other: no addition is lost.
+/// Concurrent processes write one after the other, so that no addition is lost.
 #[test]
 fn calls_at_once_follow_each_other() {
     let home = home("grant = { state = \"1MiB\" }");
@@ -145,7 +146,8 @@ fn calls_at_once_follow_each_other() {
     assert_eq!(says(&home, "get", &json!({ "key": "n" })), "101");
 }
 
-/// `haft list` says how much is kept, `haft remove` clears it, and `haft cache clean` what programs left behind that are gone.
+/// `haft list` shows the size of stored data, `haft remove` deletes it, and `haft cache clean --state` deletes data
+/// of missing programs.
 #[test]
 fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     let home = home("grant = { state = \"1MiB\", cache = \"1MiB\" }");
@@ -179,7 +181,7 @@ fn what_is_kept_is_shown_and_goes_with_the_plugin() {
     assert!(fs::read_dir(kept(&home)).unwrap().next().is_none());
 }
 
-/// A guest's log lines are told, as far as they are few.
+/// haft shows at most 1000 log lines of a call, without secrets.
 #[test]
 fn log_lines_are_told_and_bounded() {
     let home = home("");

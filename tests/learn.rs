@@ -1,4 +1,5 @@
-//! `haft learn` proposes what a second run needs, and no more: real programs, in a small internet of two network namespaces.
+//! `haft learn` proposes exactly the rights that a second run needs: real programs, in a small internet of two
+//! network namespaces.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -16,13 +17,13 @@ const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
 const WORLD: &str = include_str!("learn/world.py");
 const SERVER: &str = include_str!("learn/server.py");
 
-/// A home, and the internet that it is in.
+/// A home, and its simulated internet.
 struct Stand {
     home: Home,
 }
 
 impl Stand {
-    /// `None` where the test cannot make network namespaces, or one of `programs` is missing.
+    /// `None` if the test cannot create network namespaces, or one of `programs` is missing.
     fn new(programs: &[&str]) -> Option<Self> {
         let missing = programs
             .iter()
@@ -60,7 +61,7 @@ impl Stand {
         self.home.work().parent().unwrap().join(name)
     }
 
-    /// haft in that internet.
+    /// Runs haft in the simulated internet.
     fn haft(&self, arguments: &[&str]) -> Answer {
         let own = self.home.command(&[]);
         let mut command = Command::new("unshare");
@@ -81,7 +82,7 @@ impl Stand {
         Manifest::parse(&self.program(), &self.home.work().join("program.toml")).unwrap()
     }
 
-    /// Runs a command as `bash` does, with what program.toml grants now, and asserts that nothing is refused.
+    /// Runs a command as `bash` with the current grants of program.toml, and asserts that haft refuses nothing.
     fn passes(&self, line: &str) {
         let arguments = serde_json::json!({ "command": line }).to_string();
         let answer = self.haft(&["call", "bash", &arguments]);
@@ -138,7 +139,7 @@ fn a_push_needs_its_host() {
     assert_eq!(fs::read(pushed).unwrap(), fs::read(work.join(".git/refs/heads/main")).unwrap());
 }
 
-/// A file that was not written is needed, whatever the exit code is, and no file beside it.
+/// `haft learn` proposes a directory for each failed write, with any exit code, and no other directory.
 #[test]
 fn what_a_command_failed_to_change_is_proposed() {
     let home = Home::new();
@@ -161,7 +162,7 @@ fn what_a_command_failed_to_change_is_proposed() {
     );
 }
 
-/// A server without a grant starts with nothing, and gets the directories and the host that its tool needs.
+/// A server starts without a grant; `haft learn` proposes the directories and the host that its tool needs.
 #[test]
 fn a_server_gets_what_its_tool_needs() {
     let Some(stand) = Stand::new(&[]) else { return };
@@ -188,7 +189,7 @@ fn a_server_gets_what_its_tool_needs() {
     assert!(called.code == 0 && called.stdout.contains("a a hello"), "{}{}", called.stdout, called.stderr);
 }
 
-/// Sensitive needs are comments, which nothing but a person makes rights of.
+/// `haft learn` writes sensitive rights only as comments; a person must enable them.
 #[test]
 fn stores_addresses_and_private_hosts_are_not_proposed_as_rights() {
     let Some(stand) = Stand::new(&["curl"]) else { return };

@@ -36,14 +36,14 @@ mod install;
 #[path = "../host/plugin/examples/plugin.rs"]
 mod plugin;
 
-/// The first lines of docs/library.md.
+/// The first example of docs/library.md.
 async fn dispatched(options: Options, call: ToolCall) -> Result<ToolResult, Box<dyn Error>> {
     let program = Program::load(&options).await?;
     let result = program.toolbox.dispatch(call, &program.session("call", Events::none())).await;
     Ok(result)
 }
 
-/// Those about an answer of a form.
+/// The example of an answer with a schema in docs/library.md.
 async fn names(settings: ProviderSettings, task: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let (provider, toolbox) = (haft::provider::build(settings)?, Toolbox::default());
     let (mut history, session) = (History::default(), Session::default());
@@ -60,7 +60,7 @@ fn lines(text: &str) -> Vec<&str> {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect()
 }
 
-/// PL03: each piece of Rust on the page stands in a program that is compiled and run here.
+/// PL03: each Rust example of docs/library.md is part of a program that is compiled and run here.
 #[test]
 fn the_page_shows_what_compiles() {
     let page = fs::read_to_string(crate::common::repository().join("docs/library.md")).unwrap();
@@ -75,7 +75,7 @@ fn the_page_shows_what_compiles() {
     }
 }
 
-/// PL03.
+/// PL03: an embedding program dispatches a call; the call of an unknown tool is an error that names the tool.
 #[tokio::test]
 async fn a_program_answers_a_call() {
     let place = tempfile::tempdir().unwrap();
@@ -90,7 +90,7 @@ async fn a_program_answers_a_call() {
     assert!(result.is_error && result.content.contains("nothing"), "{}", result.content);
 }
 
-/// PL03.
+/// PL03: the answer of an embedded agent conforms to the requested schema.
 #[tokio::test]
 async fn an_answer_has_the_form_that_was_asked_for() {
     let fake = Fake::start([says("[\"Ada\", \"Grace\"]")]).await;
@@ -100,7 +100,7 @@ async fn an_answer_has_the_form_that_was_asked_for() {
     fake.assert_done();
 }
 
-/// PL03: a component is called by a program that knows neither program.toml nor a model.
+/// PL03: a program that uses neither program.toml nor a model calls a component with its grant.
 #[tokio::test]
 async fn a_component_is_called_by_the_plugin_host_alone() {
     let place = tempfile::tempdir().unwrap();
@@ -119,7 +119,7 @@ async fn a_component_is_called_by_the_plugin_host_alone() {
     assert!(outside.await.unwrap().is_error);
 }
 
-/// PL03: an agent with a tool of the embedding program's own, two calls at once, and a session on the disk.
+/// PL03: an embedded agent uses a tool of the embedding program, makes two calls at once, and saves its session.
 #[tokio::test]
 async fn an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
     let both =
@@ -138,7 +138,7 @@ async fn an_embedded_agent_does_a_task_with_a_tool_of_its_own() {
     fake.assert_done();
 }
 
-/// PL03: an agent of two crates, neither of which knows wasmtime.
+/// PL03: an agent needs only two crates, which do not depend on wasmtime.
 #[tokio::test]
 async fn an_agent_is_built_without_wasmtime() {
     let fake = Fake::start([calls(&[("a", "multiply", r#"{"a":12,"b":34}"#)]), says("408")]).await;
@@ -161,9 +161,8 @@ async fn an_agent_is_built_without_wasmtime() {
     }
 }
 
-/// PL03: a consent that says no to everything, and the next that agrees: nothing is written by the first, both files
-/// by the
-/// second.
+/// PL03: if the embedding program declines consent, haft writes nothing; if it agrees, haft writes program.toml and
+/// the lock file.
 #[tokio::test]
 async fn a_package_is_installed_with_the_consent_of_the_embedding_program() {
     struct No;

@@ -1,4 +1,4 @@
-//! haft's integration tests: one binary, since each test binary links wasmtime; one module for each topic.
+//! haft's integration tests: one binary, because each test binary links wasmtime; one module for each topic.
 
 #![allow(
     clippy::expect_used,

@@ -1,5 +1,5 @@
 //! Every file in `manifest/bad` is an invalid program.toml, and the `.err` file beside it is the complete message.
-//! `BLESS=1 cargo test` writes the messages anew; read the difference before a commit.
+//! `BLESS=1 cargo test` writes the messages again; read the difference before a commit.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot read its files should fail")]
 
@@ -20,7 +20,7 @@ fn bad_files() -> Vec<PathBuf> {
     files
 }
 
-/// The message, with the name that the file would have in use.
+/// The error message for a file, with the file name `program.toml`.
 fn message(bytes: &[u8]) -> String {
     match Manifest::parse_bytes(bytes, Path::new("program.toml")) {
         Ok(_) => "no problem\n".to_owned(),
@@ -39,7 +39,7 @@ fn check(file: &Path) -> Option<String> {
         .then(|| format!("{}\nexpected:\n{expected}\nfound:\n{found}", file.display()))
 }
 
-/// PR01: a mistake is told with its file, line and column, and with the way out.
+/// PR01: an error names its file, line and column, and the way to correct it.
 #[test]
 fn every_bad_file_gives_its_message() {
     let files = bad_files();
@@ -48,7 +48,7 @@ fn every_bad_file_gives_its_message() {
     assert!(files.len() >= 40, "{}", files.len());
 }
 
-/// Every message belongs to a file; one left behind would promise something.
+/// Every `.err` file belongs to a `.toml` file; without one it would promise a message that haft never prints.
 #[test]
 fn no_message_is_left_behind() {
     for entry in fs::read_dir(folder()).unwrap() {
@@ -57,7 +57,7 @@ fn no_message_is_left_behind() {
     }
 }
 
-/// The lines that every message is made of: `error:`, then the place.
+/// Every message has one form: `error:` and a text in lower case without a period, then the place.
 #[test]
 fn messages_keep_to_one_form() {
     for file in bad_files() {

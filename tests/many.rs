@@ -8,12 +8,12 @@ use serde_json::Value;
 use crate::cli::Home;
 use crate::common::repository;
 
-/// A program with `count` plugins of one tool each, every component a file of its own.
+/// A program with `count` plugins of one tool each, every component in its own file.
 fn program(home: &Home, count: usize, more: &str) {
     let hello = fs::read(repository().join("plugins/built/hello.wasm")).unwrap();
     let mut text = format!("[program]\nname = \"many\"\nversion = \"0.1.0\"\n{more}");
     for number in 0..count {
-        // A custom section makes it another component.
+        // A custom section gives the component another digest.
         let note = format!("\u{4}note{number:04}");
         let length = u8::try_from(note.len()).unwrap();
         let component = [&hello[..], &[0, length], note.as_bytes()].concat();
@@ -31,7 +31,7 @@ fn listed(home: &Home, arguments: &[&str]) -> Vec<(String, u64)> {
     tools.iter().map(tool).collect()
 }
 
-/// PR14, PR15: `haft tools --agent` lists what fits, in order; everything else can be called.
+/// PR14, PR15: `haft tools --agent` lists the tools that fit the budget, in order; all other tools remain callable.
 #[test]
 fn the_list_for_an_agent_fits_its_budget() {
     let home = Home::new();
@@ -53,7 +53,7 @@ fn the_list_for_an_agent_fits_its_budget() {
     );
 }
 
-/// PR15: a budget that nothing fits is a mistake, and `haft check` says so.
+/// PR15: `haft check` reports a budget that is too small for any tool.
 #[test]
 fn a_budget_for_nothing_is_told() {
     let home = Home::new();
@@ -70,7 +70,7 @@ fn a_budget_for_nothing_is_told() {
     assert_eq!(home.haft(&["check"]).code, 0);
 }
 
-/// One call looks at the plugin that has the tool and at no other, and still knows the nearest name.
+/// A call loads only the plugin that has the tool, and the error for an unknown tool still suggests the nearest name.
 #[test]
 fn one_call_looks_at_one_plugin() {
     let home = Home::new();

@@ -30,7 +30,7 @@ use crate::common::HANG;
 use crate::common::wait::eventually_some;
 use crate::workspace::{Workspace, confiner};
 
-/// Values that are written in the test.
+/// Values that the test sets.
 #[derive(Debug)]
 struct FixedValues(Vec<(String, String)>);
 
@@ -62,12 +62,13 @@ pub(crate) struct Fixture {
 }
 
 impl Fixture {
-    /// The fake that is like `like`.
+    /// The fake server with the behaviour `like`.
     pub(crate) fn new(like: &Value) -> Self {
         Self::with(like, HANG, |host| host)
     }
 
-    /// The fake that has answered once, with little time for a request: one that is in time may take several attempts.
+    /// The fake server with a short time limit for a request, after its first answer; a timely answer may take
+    /// several attempts.
     async fn hasty() -> Self {
         let fixture = Self::with(&json!({}), LIMIT, |host| host);
         fixture.text_in_time("echo", json!({})).await;
@@ -126,14 +127,14 @@ impl Fixture {
         self.workspace.call(&ServerTool::new(&self.server, &ToolList::default(), &listed), arguments).await
     }
 
-    /// The text of an answer that is none of a failure.
+    /// The text of a successful answer.
     pub(crate) async fn text(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await.unwrap();
         assert!(!result.is_error, "{}", result.content);
         result.content
     }
 
-    /// The text of an answer that comes in time, if need be after others that did not.
+    /// The text of the first answer within the time limit; late answers are repeated.
     async fn text_in_time(&self, tool: &str, arguments: Value) -> String {
         let answered = async || match self.call(tool, arguments.clone()).await {
             Ok(result) => Some(result.content),
@@ -153,12 +154,12 @@ impl Fixture {
     }
 }
 
-/// Whether a process whose command line holds `text` is running.
+/// True if a process with `text` in its environment or command line runs.
 pub(crate) fn is_running(text: &str) -> bool {
     !running(text).is_empty()
 }
 
-/// The processes whose environment or command line names `text`.
+/// The processes with `text` in their environment or command line.
 fn running(text: &str) -> Vec<i32> {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -170,10 +171,10 @@ fn running(text: &str) -> Vec<i32> {
     pids.filter(|pid| *pid != i32::try_from(std::process::id()).unwrap()).filter(names).collect()
 }
 
-/// The time of a request where it is to run out.
+/// A short time limit of a request.
 const LIMIT: Duration = Duration::from_secs(1);
 
-/// An elicitor that always gives the same answer.
+/// An elicitor that always gives one answer.
 #[derive(Debug)]
 struct Sayer(haft::tool::Reply);
 
@@ -185,7 +186,7 @@ impl Elicitor for Sayer {
     }
 }
 
-/// The file that a path names, without what the test run put before it.
+/// The file name of a path, without the directories of the test run.
 fn name(path: &Path) -> String {
     path.file_name().unwrap().to_string_lossy().into_owned()
 }

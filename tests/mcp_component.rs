@@ -25,7 +25,7 @@ use crate::guest::Guest;
 
 const REUSE: Reuse = Reuse { max_calls: 100, max_idle: Duration::from_mins(5), max_concurrent: 1 };
 
-/// The server of this kind, in a folder of its own.
+/// The server in the mode `mode`, in a temporary folder.
 fn server(mode: &str) -> (TempDir, PathBuf) {
     let mut bytes = fs::read(repository().join("tests/guests/built/server.wasm")).unwrap();
     let known = b"haft-mode=plain     ;";
@@ -48,7 +48,7 @@ async fn guest(mode: &str, grant: Grant) -> Guest {
     Guest::of(&file, grant, Limits::default()).await
 }
 
-/// What it lists is its tools, with all that it says of them.
+/// The tools of a server in a component have the server's names, titles, descriptions and hints.
 #[tokio::test]
 async fn a_server_in_a_component_is_a_plugin() {
     let plugin = load("plain").await.unwrap();
@@ -61,14 +61,14 @@ async fn a_server_in_a_component_is_a_plugin() {
     assert!(tool("add").output.is_some());
 }
 
-/// Whatever kind of server it is: one with a session, one that answers in events, one whose instances serve one request, one
-/// of the protocol without greeting, one that listens elsewhere, one that wants a greeting and says so late.
+/// haft calls servers of every kind: with a session, with answers as events, with one request for each instance, with
+/// the protocol without greeting, at another path, and with a greeting that the server demands late.
 #[tokio::test]
 async fn every_kind_of_server_answers() {
     for mode in ["plain", "events", "session", "once", "future", "template", "shy", "paged"] {
         let guest = guest(mode, Grant::none()).await;
         assert_eq!(guest.says("echo", json!({ "text": format!("hé {mode}") })).await, format!("hé {mode}"));
-        // Nothing is left of a call.
+        // No state of a call remains for the next call.
         assert_eq!(guest.says("counter", json!({})).await, "1", "{mode}");
         assert_eq!(guest.says("counter", json!({})).await, "1", "{mode}");
     }
@@ -90,7 +90,7 @@ async fn answers_are_text_data_and_pictures() {
     assert_eq!(asked, "localhost/mcp Some(\"application/json, text/event-stream\")");
 }
 
-/// Progress and log messages of a stream arrive while the server works, those of others do not.
+/// Progress and log messages of a call arrive while the server works; messages of other calls do not.
 #[tokio::test]
 async fn progress_is_told() {
     let guest = guest("plain", Grant::none()).await;
@@ -108,7 +108,7 @@ async fn progress_is_told() {
     assert_eq!(told, std::iter::once("begun".to_owned()).chain(steps).collect::<Vec<_>>());
 }
 
-/// With `[plugins.reuse]` an instance keeps its session, where the server opens one.
+/// With `[plugins.reuse]` the session of an instance continues, if the server opens a session.
 #[tokio::test]
 async fn a_session_lasts_as_long_as_its_instance() {
     for (mode, expected) in [("session", ["1", "2", "3"]), ("plain", ["1", "1", "1"])] {
@@ -126,7 +126,7 @@ async fn a_session_lasts_as_long_as_its_instance() {
     }
 }
 
-/// It is held to its grant as every plugin is: files, variables and hosts.
+/// A server in a component has only the rights of its grant: files, variables and hosts.
 #[tokio::test]
 async fn it_may_do_what_was_granted() {
     let place = tempfile::tempdir().unwrap();
@@ -168,7 +168,7 @@ async fn its_requests_go_where_its_grant_says() {
     assert_eq!(granted.says("get", place).await, "hello");
 }
 
-/// What serves HTTP and not MCP is refused with the reason, in one sentence.
+/// haft refuses a component that serves HTTP but not MCP, with the reason in one sentence.
 #[tokio::test]
 async fn what_is_no_mcp_server_is_refused_with_the_reason() {
     let other = "serves HTTP (`wasi:http`), but is not an MCP server: ";
@@ -181,7 +181,7 @@ async fn what_is_no_mcp_server_is_refused_with_the_reason() {
         ("silent", "cannot list its tools: failed: it returned without a complete answer".to_owned()),
     ] {
         let refusal = load(mode).await.unwrap_err().to_string();
-        // What to do instead stands behind.
+        // A proposal follows.
         let way = if expected.starts_with(other) { "; a plugin exports functions, " } else { "" };
         assert!(refusal.starts_with(&format!("{expected}{way}")), "{mode}: {refusal}");
     }
@@ -191,7 +191,7 @@ async fn what_is_no_mcp_server_is_refused_with_the_reason() {
     assert!(endless.contains("100 pages"), "{endless}");
 }
 
-/// A tool that cannot be used hides no other; a name with a dot is one.
+/// An unusable tool does not hide other tools; a name may contain a dot.
 #[tokio::test]
 async fn one_bad_tool_hides_no_other() {
     let plugin = load("strange").await.unwrap();
@@ -202,7 +202,8 @@ async fn one_bad_tool_hides_no_other() {
     assert_eq!(plugin.uncallable()[0].reason, "cannot be used: it is listed twice");
 }
 
-/// What was found out is kept: nothing is asked again, and a call is one request.
+/// A plugin from the cache answers a call with one request; the server of this test serves one request for each
+/// instance.
 #[tokio::test]
 async fn what_was_found_out_is_kept() {
     let cache = tempfile::tempdir().unwrap();

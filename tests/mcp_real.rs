@@ -1,5 +1,5 @@
-//! Third-party MCP servers through haft. `.ci/steps/mcp-servers` fetches them and passes their location; without it
-//! these tests report that they were skipped.
+//! Third-party MCP servers through haft. `.ci/steps/mcp-servers` fetches them and passes their location; without that
+//! step these tests report that they were skipped.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft, and a server to connect to")]
 
@@ -18,12 +18,12 @@ use crate::cli::Home;
 use crate::common::wait::{until, within};
 use crate::workspace::confiner;
 
-/// Where the servers are.
+/// The variable with the folder of the servers.
 const VARIABLE: &str = "HAFT_MCP_SERVERS";
-/// Calls of each server.
+/// Number of calls of each server.
 const CALLS: usize = 200;
 
-/// The folder of the servers; says so where there is none.
+/// The folder of the servers; prints `SKIPPED` if the variable is not set.
 fn servers() -> Option<PathBuf> {
     let found = std::env::var_os(VARIABLE).map(PathBuf::from);
     if found.is_none() {
@@ -71,7 +71,7 @@ fn program(bin: &Path, work: &Path) -> String {
     .concat()
 }
 
-/// The program, with its places in the home of this test.
+/// Loads the program of this test's home.
 async fn load(home: &Home) -> Program {
     let options = Options {
         trust: haft::program::Trust::Everything,
@@ -84,7 +84,7 @@ async fn load(home: &Home) -> Program {
     Program::load(&options).await.unwrap()
 }
 
-/// A call of each server, and what its answer holds.
+/// A call of each server, with a text that its answer contains.
 fn work_of(home: &Home) -> Vec<(&'static str, Value, &'static str)> {
     let note = home.work().join("note.txt");
     let repository = home.work();
@@ -107,7 +107,8 @@ async fn call(program: &Program, session: &Session, tool: &str, arguments: &Valu
     (result.content, result.is_error)
 }
 
-/// MC01, MC02: all are listed, and answer two hundred calls each, one after the other and at once.
+/// MC01, MC02: haft lists the tools of all servers, and each server answers 200 calls: 100 in sequence and 100 at
+/// once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_servers_answer_two_hundred_calls() {
     let Some(bin) = servers() else { return };
@@ -142,7 +143,7 @@ async fn real_servers_answer_two_hundred_calls() {
     eprintln!("all five ended after {:?}", begun.elapsed());
 }
 
-/// Runs all at once.
+/// Runs all futures at once.
 async fn futures_of<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
     let mut pending: Vec<_> = futures.map(Box::pin).collect();
     let mut done = Vec::new();
@@ -160,7 +161,7 @@ async fn futures_of<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -
     done
 }
 
-/// MC09: a real server that is killed in the middle of a call fails that call, and answers the next.
+/// MC09: if a real server is killed during a call, the call fails, and the next call succeeds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server_killed_in_a_call() {
     let Some(bin) = servers() else { return };
@@ -196,7 +197,7 @@ async fn a_real_server_killed_in_a_call() {
     program.close().await;
 }
 
-/// Processes with `mark` on their command line that work in the home's folder.
+/// Processes with `mark` in their command line that work in the home's folder.
 fn processes(mark: &str, home: &Home) -> Vec<i32> {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
@@ -238,7 +239,7 @@ impl Drop for OverHttp {
     }
 }
 
-/// MC01: the same over streamable HTTP; a server that was started anew is found again.
+/// MC01: a real server answers 200 calls over streamable HTTP; a call after the server's end is an error.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_real_server_over_http() {
     let Some(bin) = servers() else { return };
@@ -265,7 +266,7 @@ async fn a_real_server_over_http() {
     program.close().await;
 }
 
-/// MC01: an agent that uses the tools of two real servers: one for what the other is told.
+/// MC01: an agent uses the tools of two real servers, and passes the result of one to the other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_agent_uses_two_real_servers() {
     let Some(bin) = servers() else { return };

@@ -1,4 +1,4 @@
-//! Workers and gates over a real NATS server. `.ci/steps/nats` fetches one and passes its location; without it
+//! Workers and gates over a real NATS server. `.ci/steps/nats` fetches one and passes its location; without that step
 //! these tests report that they were skipped. Heavy tests, which kill processes a hundred times, run if
 //! `HAFT_NATS_HEAVY` is set.
 
@@ -26,7 +26,8 @@ use self::raw::Raw;
 use self::world::{As, World};
 use crate::common::wait::{eventually, within};
 
-/// N01: what `on` says lives on workers runs there, with their rights, and nothing else does.
+/// N01: a call runs on a worker with the label of its tool; without a worker of that label the call fails and can be
+/// repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_runs_on_the_worker_that_has_its_label() {
     let Some(world) = World::start() else { return };
@@ -45,7 +46,7 @@ async fn a_call_runs_on_the_worker_that_has_its_label() {
     assert_eq!(world.marks(), ["one"]);
 }
 
-/// N02: a program without a server has none of what lives on workers, and says where it is.
+/// N02: a program without a NATS server has no tools of workers, but has its local tools.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_server_the_tool_is_not_there() {
     let Some(world) = World::start() else { return };
@@ -53,7 +54,8 @@ async fn without_a_server_the_tool_is_not_there() {
     assert!(alone.toolbox.find("program__far__mark").is_none() && alone.toolbox.find("bash").is_some());
 }
 
-/// N03: a worker with another program.lock, another definition, or other rights at the server gets no call and makes none.
+/// N03: a worker with another program.lock or another definition of a tool gets no call, and a worker's credentials
+/// cannot make calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn other_locks_definitions_and_stolen_credentials_are_refused() {
     let Some(world) = World::start() else { return };
@@ -76,14 +78,15 @@ async fn other_locks_definitions_and_stolen_credentials_are_refused() {
     gate.until_answered("time", json!({})).await;
     let answer = gate.call("program__far__mark", json!({ "mark": "no" })).await;
     assert!(answer.content.contains("no worker labelled"), "another definition: {}", answer.content);
-    // Whoever has a worker's password calls nothing with it, and hears nothing of what other workers are sent.
+    // A worker's password allows no calls and does not show the messages to other workers.
     let thief = world.gate_as(As::Worker("eu-2")).await;
     let answer = thief.call("time", json!({})).await;
     assert!(answer.is_error, "a worker's user made a call: {}", answer.content);
     assert_eq!(world.marks(), Vec::<String>::new());
 }
 
-/// N03: what a user of the server may call is known by the subject: a call of another tool that comes on it is refused.
+/// N03: the server's user rights depend on the subject; a worker refuses a call of a tool other than the subject's
+/// tool.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_that_is_sent_as_another_tool_is_refused() {
     let Some(world) = World::start() else { return };
@@ -103,7 +106,7 @@ async fn a_call_that_is_sent_as_another_tool_is_refused() {
     assert_eq!(world.marks(), Vec::<String>::new());
 }
 
-/// N04: whoever waits for a worker that is killed is told; what may have changed something is not made again.
+/// N04: if a worker is killed, its caller learns that the outcome is unknown, and haft does not repeat the call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_death_of_a_worker_is_told() {
     let Some(world) = World::start() else { return };
@@ -118,7 +121,7 @@ async fn the_death_of_a_worker_is_told() {
     assert_eq!(world.marks(), ["slow"]);
 }
 
-/// N05: what is too large for a message travels, both ways.
+/// N05: arguments larger than a NATS message reach the worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_arguments_travel() {
     let Some(world) = World::start() else { return };
@@ -132,7 +135,7 @@ async fn large_arguments_travel() {
     assert_eq!(std::fs::read_to_string(&path).unwrap().len(), large.len());
 }
 
-/// N06: a call is cancelled where it runs, and what it tells meanwhile comes to the caller.
+/// N06: a call's output reaches its caller during the call, and a cancellation ends the call on its worker.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn progress_comes_and_a_cancel_goes() {
     let Some(world) = World::start() else { return };
@@ -156,7 +159,7 @@ async fn progress_comes_and_a_cancel_goes() {
     world.until_no_sleep("eu-1").await;
 }
 
-/// N07: what this machine wants approved, and nobody approved where the call was made, is refused; what was, runs.
+/// N07: a call that needs approval is refused unless the caller's session has the approval.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_approval_is_given_where_the_person_is() {
     let Some(world) = World::start() else { return };
@@ -172,7 +175,7 @@ async fn an_approval_is_given_where_the_person_is() {
     assert_eq!(world.marks(), ["asked"]);
 }
 
-/// N08: what workers note is on file there, and read from NATS; an outage delays it and loses none.
+/// N08: `haft log` reads the journals of all workers over NATS; an outage of the server loses no records.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn journals_of_all_workers_are_read_at_once() {
     let Some(mut world) = World::start() else { return };
@@ -198,7 +201,7 @@ async fn journals_of_all_workers_are_read_at_once() {
     assert_eq!((of("eu-1", "a"), of("us-1", "b"), of("eu-1", "c")), (1, 1, 1), "{lines:#?}");
 }
 
-/// N09: with no place free a call waits, and then is told so; nothing ran.
+/// N09: if all places of a worker stay in use, a waiting call fails without running, and can be repeated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn full_workers_say_so() {
     let Some(world) = World::start() else { return };

@@ -1,5 +1,5 @@
-//! Prompts and resources of plugins (`wit/offers.wit`), through `haft serve`, from the side of its clients: honest
-//! plugins, and plugins that request too much, trap or impersonate another one.
+//! Prompts and resources of plugins (`wit/offers.wit`), through `haft serve`, as its clients see them: honest
+//! plugins, and plugins that request too much, trap or impersonate another plugin.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -14,12 +14,12 @@ use tempfile::TempDir;
 use crate::common::{cache, engine, repository};
 use crate::serve::peer::Peer;
 
-/// A folder with a program, in which plugins of some kinds are.
+/// A folder with a program and its plugins.
 struct Place {
     folder: TempDir,
 }
 
-/// The component of this kind.
+/// The component in the mode `mode`.
 fn component(mode: &str) -> Vec<u8> {
     let mut bytes = fs::read(repository().join("tests/guests/built/offers.wasm")).unwrap();
     let known = b"haft-mode=plain     ;";
@@ -29,7 +29,7 @@ fn component(mode: &str) -> Vec<u8> {
 }
 
 impl Place {
-    /// A program with the plugins `shelf` and `other` of these kinds; `text` goes on after the table of `shelf`.
+    /// A program with the plugins `shelf` and `other` in these modes; `text` continues the table of `shelf`.
     fn new(modes: [&str; 2], text: &str) -> Self {
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let place = Self { folder };
@@ -66,7 +66,7 @@ impl Place {
     }
 
     fn open_with(&self, capabilities: &Value) -> Peer {
-        // Compiled, so that no list has to wait for it.
+        // The plugins are compiled first, so that no list waits for the compilation.
         drop(self.output(&["tools"]));
         let mut peer = Peer::of(self.command(&["serve"]));
         peer.initialize("2025-11-25", capabilities);
@@ -94,7 +94,7 @@ fn read(peer: &mut Peer, uri: &str) -> Value {
     peer.request("resources/read", json!({ "uri": uri }))
 }
 
-/// The words of an error of the protocol.
+/// The message of a protocol error.
 fn error(answer: &Value) -> &str {
     answer["error"]["message"].as_str().unwrap_or_else(|| panic!("no error: {answer}"))
 }
@@ -126,7 +126,7 @@ fn prompts_and_resources_are_listed_by_plugin() {
     assert_eq!(resources["result"]["resources"][3]["mimeType"], "text/markdown");
     let templates = peer.request("resources/templates/list", json!({}));
     assert_eq!(names(&templates, "resourceTemplates", "uriTemplate"), ["haft://shelf/days/{day}"]);
-    // They are no tools.
+    // Prompts and resources are not tools.
     let tools = peer.request("tools/list", json!({}));
     assert!(!tools.to_string().contains("prompts/") && !tools.to_string().contains("resources/"), "{tools}");
     let called =
@@ -165,7 +165,7 @@ fn a_prompt_is_filled_in_and_a_resource_read() {
     }
 }
 
-/// What is missing, too much or unknown is refused before the plugin runs.
+/// haft refuses an unknown prompt or resource and missing, additional or invalid arguments before the plugin runs.
 #[test]
 fn what_was_not_listed_is_refused() {
     let place = Place::new(["closed", "plain"], "");
@@ -177,7 +177,7 @@ fn what_was_not_listed_is_refused() {
         (get(&mut peer, "shelf__review", &json!({ "what": 7 })), "invalid arguments: "),
         (read(&mut peer, "file:///etc/passwd"), "unknown resource `file:///etc/passwd`"),
         (read(&mut peer, "haft://nobody/notes/today.md"), "unknown resource `"),
-        // Without templates nothing else is read; what is another plugin's is asked of that one.
+        // Without templates no other path is readable; a path of another plugin goes to that plugin.
         (read(&mut peer, "haft://shelf/days/monday"), "invalid arguments: "),
         (read(&mut peer, "haft://shelf/../other/notes/today.md"), "invalid arguments: "),
         (read(&mut peer, "haft://shelf/"), "invalid arguments: "),
@@ -188,7 +188,7 @@ fn what_was_not_listed_is_refused() {
     }
 }
 
-/// A guest that falls, spins or floods ends its own call, and the next one works.
+/// A prompt that traps, exceeds a limit or fails ends only its own request; the next request works.
 #[test]
 fn a_prompt_that_misbehaves_is_one_error() {
     let limits = "[plugins.limits]\ntime = \"2s\"\nresult = \"64KiB\"\n";
@@ -208,7 +208,7 @@ fn a_prompt_that_misbehaves_is_one_error() {
     assert_eq!(fine["result"]["messages"][0]["content"]["text"], "fine");
 }
 
-/// The plugin's grant counts, without the right to write: clients get these without asking anybody.
+/// A prompt has its plugin's grant without the right to write, because clients request prompts without approval.
 #[test]
 fn a_prompt_may_what_its_plugin_may_and_writes_nothing() {
     let place = Place::new(["plain", "plain"], "");
@@ -225,7 +225,7 @@ fn a_prompt_may_what_its_plugin_may_and_writes_nothing() {
     assert!(written["error"].is_object() && !place.path("new.txt").exists(), "{written}");
 }
 
-/// `tools`, `confirm` and callers say of prompts and resources what they say of tools.
+/// `tools`, `confirm` and callers apply to prompts and resources as they apply to tools.
 #[test]
 fn what_the_program_says_of_tools_counts() {
     let place =
@@ -243,7 +243,7 @@ fn what_the_program_says_of_tools_counts() {
     assert_eq!(asked.answer(id)["result"]["messages"].as_array().unwrap().len(), 3);
 }
 
-/// Lists that cannot be used leave the plugin out, with the reason, and the others work.
+/// haft refuses a plugin whose list of resources is invalid, with the reason.
 #[tokio::test]
 async fn a_list_that_cannot_be_used_is_refused() {
     for (mode, expected) in [
@@ -263,7 +263,7 @@ async fn a_list_that_cannot_be_used_is_refused() {
     }
 }
 
-/// Clients of other programs than these see what they always saw.
+/// A program without prompts does not declare the capability and lists no prompts.
 #[test]
 fn a_program_without_any_says_so() {
     let place = Place::new(["plain", "plain"], "");
@@ -275,7 +275,7 @@ fn a_program_without_any_says_so() {
     assert_eq!(names(&peer.request("prompts/list", json!({})), "prompts", "name"), [""; 0]);
 }
 
-/// A change of program.toml is told.
+/// `haft serve` announces a change of the prompts in program.toml.
 #[test]
 fn other_prompts_are_announced() {
     let place = Place::new(["plain", "plain"], "");
@@ -286,7 +286,7 @@ fn other_prompts_are_announced() {
     assert_eq!(names(&peer.request("prompts/list", json!({})), "prompts", "name").len(), 2);
 }
 
-/// `haft inspect` shows them.
+/// `haft inspect` shows the prompts and resources of a component.
 #[test]
 fn they_are_shown() {
     let place = Place::new(["plain", "plain"], "");

@@ -1,4 +1,4 @@
-//! Third-party packages from a user's side: every verb, by the program itself, on real folders, archives,
+//! Third-party packages as a user sees them: every verb, by the program itself, on real folders, archives,
 //! repositories and a server of the test.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]

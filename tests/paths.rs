@@ -1,4 +1,4 @@
-//! C01: the meaning of a path to a plugin, in every contract that haft supports: the same as to the user and to
+//! C01: the meaning of a path to a plugin, in every contract that haft supports: the meaning for the user and for
 //! `bash`, for every granted part of the workspace.
 
 use std::fs;
@@ -13,7 +13,7 @@ use crate::cli::Home;
 use crate::common::repository;
 use crate::guest::Guest;
 
-/// A workspace `ws`, a link `link` to it, and a directory beside them.
+/// A workspace `ws`, a link `link` to it, and a directory `beside`.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -44,7 +44,7 @@ impl Place {
     }
 }
 
-/// A component, and the tool of it that reads a file: two that ask haft where they are, two that cannot.
+/// A component and its tool that reads a file. Two of the components ask haft for their directory; two cannot ask.
 struct World {
     component: &'static str,
     tool: &'static str,
@@ -62,7 +62,7 @@ impl World {
         Guest::of(&repository().join(self.component), grant, Limits::default()).await
     }
 
-    /// Whether `name` was read by the path `path`.
+    /// Asserts that the tool reads the content of `name` through `path`.
     async fn reads(&self, guest: &Guest, path: impl Into<Value>, name: &str) -> Result<(), String> {
         let path = path.into();
         let answer = guest.call(self.tool, json!({ "path": path })).await;
@@ -73,7 +73,8 @@ impl World {
     }
 }
 
-/// C01: README's example: a part of the workspace is granted, and named as a person names it.
+/// C01: a plugin with a grant for a part of the workspace reaches that part by relative and absolute paths, as in
+/// README's example.
 #[tokio::test]
 async fn a_part_of_the_workspace_is_reached_by_relative_paths() {
     let place = Place::new();
@@ -96,7 +97,7 @@ async fn a_part_of_the_workspace_is_reached_by_relative_paths() {
     }
 }
 
-/// C01: grants in one another, above the workspace, beside it and in it together.
+/// C01: a plugin reaches nested grants and grants above, beside and in the workspace by their paths.
 #[tokio::test]
 async fn grants_of_all_kinds_are_reached() {
     let place = Place::new();
@@ -125,7 +126,7 @@ async fn grants_of_all_kinds_are_reached() {
     }
 }
 
-/// C01: where it is, every guest that asks is told; what is there, only who was granted it.
+/// C01: every guest can ask for the workspace's path, but only a grant gives access to its files.
 #[tokio::test]
 async fn the_name_of_the_workspace_is_no_right() {
     let place = Place::new();
@@ -150,7 +151,7 @@ async fn the_name_of_the_workspace_is_no_right() {
     assert_eq!(fs::read_dir(place.path("ws")).unwrap().count(), 4);
 }
 
-/// C01: writing, as reading.
+/// C01: relative paths apply to writing as to reading.
 #[tokio::test]
 async fn what_may_be_written_is_by_relative_paths() {
     let place = Place::new();
@@ -167,7 +168,7 @@ async fn what_may_be_written_is_by_relative_paths() {
     assert!(refused.contains(&format!("add `write = [\"{}\"]`", other.display())), "{refused}");
 }
 
-/// C15: a slash at the end, for every path that a plugin can be told.
+/// C15: a path of a file with a slash at its end is refused in every contract.
 #[tokio::test]
 async fn a_file_with_a_slash_is_no_file_in_any_world() {
     let place = Place::new();
@@ -186,7 +187,7 @@ async fn a_file_with_a_slash_is_no_file_in_any_world() {
     }
 }
 
-/// C01: the program of README, with the plugin that comes with haft.
+/// C01: the program of README works as written, with the plugin that comes with haft.
 #[test]
 fn the_example_of_the_readme_works_as_written() {
     let home = Home::new();

@@ -7,7 +7,7 @@ use crate::cli::Home;
 use crate::common::hostile;
 use crate::mcp::fake;
 
-/// A program with the hostile guest, and what `text` adds.
+/// A program with the hostile guest and the additional text `text`.
 fn home(text: &str) -> Home {
     let home = Home::new();
     let component = hostile().display().to_string();
@@ -16,7 +16,7 @@ fn home(text: &str) -> Home {
     home
 }
 
-/// C08.
+/// C08: a pattern in `[agent] tools` without a tool is an error with the nearest name and its place.
 #[test]
 fn the_agent_s_tools_are_those_there_are() {
     for (patterns, said, hint) in [
@@ -43,7 +43,7 @@ fn the_agent_s_tools_are_those_there_are() {
     }
 }
 
-/// C08: every tool that comes with haft is known as such where it is off: a list may name those for here and for a
+/// C08: a disabled tool of haft is a known name, so that one list can name the tools for this machine and for a
 /// target.
 #[test]
 fn tools_of_haft_s_own_may_be_off() {
@@ -61,7 +61,7 @@ fn tools_of_haft_s_own_may_be_off() {
     assert_eq!(off, names.len() - 1, "all but `time`: {}", answer.stderr);
 }
 
-/// C08.
+/// C08: a name in `--tools` or `--allow` without a tool or plugin is an error with the nearest name.
 #[test]
 fn the_command_line_s_tools_are_those_there_are() {
     let home = home("[agent]\ntools = [\"read\"]\n");
@@ -78,7 +78,8 @@ fn the_command_line_s_tools_are_those_there_are() {
     }
 }
 
-/// C08: what a plugin of the program does not have: a misspelt `confirm` asks for all of them.
+/// C08: a name in a plugin's keys that the plugin does not have is an error; a misspelt `confirm` makes all its tools
+/// ask for approval.
 #[test]
 fn a_plugin_s_patterns_are_of_its_tools() {
     for (line, key) in [
@@ -94,7 +95,7 @@ fn a_plugin_s_patterns_are_of_its_tools() {
         assert!(answer.stderr.contains(&format!("used in `{key}` here")), "{}", answer.stderr);
         assert!(answer.stderr.contains("did you mean `echo`?"), "{}", answer.stderr);
         assert_ne!(answer.code, 0);
-        // Whichever was meant to ask asks, and nobody is there.
+        // With a misspelt `tools` or `confirm` every call needs approval, and no person can give it.
         let call = home.haft(&["call", "guest__echo", "{\"text\": \"ran\"}"]);
         assert_eq!(
             call.stdout.contains("ran"),
@@ -106,7 +107,8 @@ fn a_plugin_s_patterns_are_of_its_tools() {
     }
 }
 
-/// C08: tools of an MCP server that does not tell what it has may be called anything that begins with its name.
+/// C08: for an MCP server with an unknown list of tools, haft accepts every name with the server's prefix; once the
+/// list is known, a misspelt name is an error.
 #[test]
 fn what_is_not_known_yet_is_not_judged() {
     let agent = "[agent]\ntools = [\"time\", \"mcp__one__ecko\"]\n";

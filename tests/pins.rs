@@ -1,5 +1,5 @@
-//! Pins of MCP servers' tools: a change of a tool is reported in one line, and the tool is neither offered nor
-//! called until the user has seen the difference. Other tools keep working.
+//! Pins of MCP servers' tools: a change of a tool is reported in one line, and the tool is neither offered nor called
+//! until the user has seen the difference. Other tools keep working.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start a server that is reached over HTTP")]
 
@@ -30,7 +30,7 @@ fn with(tool: Value, key: &str, value: Value) -> Value {
     tool
 }
 
-/// What the server has at first.
+/// The server's tools at first.
 fn before() -> Vec<Value> {
     vec![
         tool("read", "Reads a file"),
@@ -40,12 +40,12 @@ fn before() -> Vec<Value> {
     ]
 }
 
-/// The same with `read` replaced by these.
+/// The server's tools with `read` replaced by `read`'s new entries.
 fn now(read: &[Value]) -> Value {
     json!([read, &before()[1..]].concat())
 }
 
-/// A folder with the server; nothing where this machine has no Python.
+/// A folder with the server; `None` if this machine has no Python.
 fn home(more: &str) -> Option<Home> {
     if find_on_path("python3").is_none() {
         eprintln!("SKIPPED: no server to ask: `python3` is not installed");
@@ -59,7 +59,7 @@ fn home(more: &str) -> Option<Home> {
     Some(home)
 }
 
-/// The same, used once: its tools are pinned.
+/// The folder after one call, which pins the server's tools.
 fn pinned() -> Option<Home> {
     let home = home("")?;
     let first = home.haft(&["call", "mcp__s__read"]);
@@ -74,8 +74,8 @@ fn refused(answer: &Answer, difference: &str) {
     assert!(line.is_some(), "{difference}: {}", answer.stderr);
 }
 
-/// The list: each kind of change between two starts. The cached list still has the old tool: the call starts the
-/// server, and is refused.
+/// haft blocks the call of a tool that changed, appeared or was renamed between two starts, and other tools work. The
+/// cached list still has the old tool; the call starts the server and is refused.
 #[test]
 fn a_tool_that_is_not_what_was_agreed_to_is_held_back_and_others_are_not() {
     let read = || tool("read", "Reads a file");
@@ -107,7 +107,7 @@ fn a_tool_that_is_not_what_was_agreed_to_is_held_back_and_others_are_not() {
         let Some(home) = pinned() else { return };
         home.write("tools.json", &now(&read).to_string());
         refused(&home.haft(&["call", &format!("mcp__s__{called}")]), differences[0]);
-        // Now the list is known: it is not offered.
+        // Now the list is known, and haft does not offer the tool.
         let tools = home.haft(&["tools", "--json"]);
         assert!(!tools.stdout.contains(&format!("\"mcp__s__{called}\"")), "{}", tools.stdout);
         refused(&home.haft(&["call", &format!("mcp__s__{called}")]), differences[0]);
@@ -121,8 +121,8 @@ fn a_tool_that_is_not_what_was_agreed_to_is_held_back_and_others_are_not() {
     }
 }
 
-/// A server that is starting, such as a `haft serve` that compiles its plugins, has instructions and no tools: nothing is pinned
-/// and nothing is cached before its first tools.
+/// haft pins and caches nothing before a server's first list with tools. A starting server, for example a `haft
+/// serve` that compiles its plugins, has instructions and no tools.
 #[test]
 fn the_first_list_with_tools_is_pinned() {
     let Some(home) = home("") else { return };
@@ -156,7 +156,7 @@ fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
     assert_eq!(home.haft(&["verify"]).code, 0);
 }
 
-/// `haft update` shows both texts and pins anew, in program.lock too; where nobody can be asked, `--yes` does.
+/// `haft update` shows the difference and asks for consent; `--yes` pins the new tools, also in program.lock.
 #[test]
 fn an_update_shows_the_difference_and_pins_anew() {
     let Some(home) = pinned() else { return };
@@ -181,7 +181,8 @@ fn an_update_shows_the_difference_and_pins_anew() {
     assert_eq!(home.haft(&["update", "s"]).code, 0);
 }
 
-/// A lock that came with its folder: nobody agreed to it, and what differs from it is held back from the first list on.
+/// A program.lock that came with its folder is not consent, and its pins block tools that differ from the first list
+/// on.
 #[test]
 fn a_lock_that_came_with_its_folder_only_narrows() {
     let Some(theirs) = pinned() else { return };
@@ -191,7 +192,7 @@ fn a_lock_that_came_with_its_folder_only_narrows() {
     mine.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
     refused(&mine.haft(&["call", "mcp__s__read"]), "tool `read` is new");
     assert_eq!(mine.haft(&["call", "mcp__s__list"]).stdout, "ran list\n");
-    // Their lock agrees to nothing for me.
+    // The lock of another user does not replace the local pins.
     let Some(other) = pinned() else { return };
     other.write("tools.json", &now(&[tool("read", "Sends a file")]).to_string());
     assert_eq!(other.haft(&["update", "--yes"]).code, 0);
@@ -200,7 +201,8 @@ fn a_lock_that_came_with_its_folder_only_narrows() {
     refused(&theirs.haft(&["call", "mcp__s__read"]), "tool `read` has changed: description");
 }
 
-/// A setting of the server: its tools change by login or arguments. With other arguments it is another list anyway.
+/// With `pinned = false` haft does not pin a server's tools, for tools that depend on login or arguments. With
+/// another environment the server has a new list in any case.
 #[test]
 fn a_server_whose_tools_may_change_is_held_to_nothing() {
     let Some(home) = home("pinned = false") else { return };
@@ -216,7 +218,7 @@ fn a_server_whose_tools_may_change_is_held_to_nothing() {
     assert_eq!(home.haft(&["call", "mcp__s__more"]).stdout, "ran more\n");
 }
 
-/// At a terminal the first list is shown, and not used without a yes.
+/// At a terminal haft shows the first list and does not use it without a yes.
 #[test]
 fn a_person_is_shown_the_first_list_and_asked() {
     let Some(home) = home("") else { return };
@@ -232,7 +234,7 @@ fn a_person_is_shown_the_first_list_and_asked() {
     assert!(!said.contains("Reads a file") && said.contains("ran read"), "{said}");
 }
 
-/// In a session: a list that changes by a notification, and one that changes without, which shows when it is asked for.
+/// In a session haft blocks changed and new tools: after a notification, and in a list without a notification.
 #[test]
 fn a_list_that_changes_in_a_session_is_held_back() {
     let Some(home) = pinned() else { return };
@@ -258,13 +260,13 @@ fn a_list_that_changes_in_a_session_is_held_back() {
         (listed(&mut peer) == [false, false, true]).then_some(())
     });
     assert_eq!(text(&peer.call("mcp__s__list", json!({}))), "ran list");
-    // What is agreed to meanwhile is offered by the server that runs.
+    // The running server offers the tools after consent.
     assert_eq!(home.haft(&["update", "--yes", "s"]).code, 0);
     until_some("what was agreed to is offered", || (listed(&mut peer) == [true, true, true]).then_some(()));
     assert_eq!(text(&peer.call("mcp__s__more", json!({}))), "ran more");
 }
 
-/// A model is offered neither the changed nor the new tool, and is told why where it calls one.
+/// haft offers a model neither changed nor new tools, and the model's call of such a tool is refused with the reason.
 #[tokio::test]
 async fn a_model_does_not_see_what_is_held_back() {
     let Some(home) = pinned() else { return };
@@ -286,7 +288,7 @@ async fn a_model_does_not_see_what_is_held_back() {
     assert!(told.contains("tool `read` has changed: description") && !told.contains("ran read"), "{told}");
 }
 
-/// A server at an address.
+/// A server at an address; ended when dropped.
 struct Running(Child);
 
 impl Drop for Running {

@@ -30,7 +30,7 @@ fn wat(text: &str) -> Source {
     embedded(wat::parse_str(text).unwrap())
 }
 
-/// WA04: what is no component, or none of haft's, is refused with one line.
+/// WA04: haft refuses a file that is not a component or not a plugin, with one line.
 #[tokio::test]
 async fn what_is_no_plugin_is_refused() {
     let cut = Tiny::default().bytes();
@@ -72,8 +72,8 @@ async fn what_is_no_plugin_is_refused() {
     assert_eq!(load(Tiny::default().source()).await.unwrap().tools()[0].name, "tiny");
 }
 
-/// WA05: no guest is offered a way to `bash`, to another tool or to an MCP server: what haft gives of its own is
-/// this, and whatever else is asked for is not there.
+/// WA05: a guest cannot import a way to `bash`, another tool or an MCP server; haft's own interface has only the five
+/// functions of this test.
 #[tokio::test]
 async fn nothing_that_can_be_imported_runs_anything() {
     let wit = std::fs::read_to_string(repository().join("wit/plugin.wit")).unwrap();
@@ -95,7 +95,7 @@ async fn nothing_that_can_be_imported_runs_anything() {
     }
 }
 
-/// WA04: what cannot be read is named.
+/// WA04: the error for an unreadable component names its path.
 #[tokio::test]
 async fn a_missing_component_is_named() {
     let directory = tempfile::tempdir().unwrap();
@@ -123,7 +123,7 @@ fn make_fifo(path: &std::path::Path) {
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
 }
 
-/// WA04: a plugin that cannot say what it offers.
+/// WA04: haft refuses a plugin whose list of tools is invalid.
 #[tokio::test]
 async fn a_plugin_that_lists_nothing_usable_is_refused() {
     let tool = |name: &str, description: &str, parameters: &str, output: Option<&str>| {
@@ -164,7 +164,7 @@ async fn a_plugin_that_lists_nothing_usable_is_refused() {
     );
 }
 
-/// WA04: asking for the list is a call like any other, with its limits.
+/// WA04: the request for the list of tools has the limits of a call.
 #[tokio::test]
 async fn a_plugin_that_never_lists_is_refused() {
     for (before_listing, expected) in [
@@ -175,7 +175,7 @@ async fn a_plugin_that_never_lists_is_refused() {
     }
 }
 
-/// The tool as it is shown, called by that name and known to the plugin by its own.
+/// haft calls a tool under its exposed name; the plugin receives its own name.
 #[tokio::test]
 async fn a_tool_is_called_by_the_name_it_is_shown_under() {
     let plugin = load(Tiny::default().source()).await.unwrap();
@@ -188,7 +188,7 @@ async fn a_tool_is_called_by_the_name_it_is_shown_under() {
     assert_eq!(crate::common::call(&toolbox, "weather__tiny", json!({})).await.content, "a tiny answer");
 }
 
-/// WA06: every call has an instance of its own, one after the other and all at once.
+/// WA06: every call has its own instance, in sequence and in parallel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_gets_a_fresh_instance() {
     let guest = Guest::new(Grant::none()).await;
@@ -211,8 +211,8 @@ async fn every_call_gets_a_fresh_instance() {
     }
 }
 
-/// Calls a tool now and then until an instance waits for its next call: it is made after a call, when there was none for
-/// a moment.
+/// Calls a tool repeatedly until a prewarmed instance exists. haft creates one after a call, once the plugin has
+/// been idle for a moment.
 async fn made_ahead(plugin: &Plugin, toolbox: &Toolbox, tool: &str) {
     let mut calls = 0;
     eventually_some("an instance is made ahead", async || {
@@ -226,7 +226,7 @@ async fn made_ahead(plugin: &Plugin, toolbox: &Toolbox, tool: &str) {
     .await;
 }
 
-/// WA06: an instance made ahead of its call is as fresh and has the rights of its own call.
+/// WA06: a prewarmed instance is fresh and has the rights of its call.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_made_ahead_are_fresh_and_have_the_rights_of_their_call() {
     let options = EngineOptions { cache: Some(cache()), prewarm: true, ..EngineOptions::default() };
@@ -254,10 +254,10 @@ async fn instances_made_ahead_are_fresh_and_have_the_rights_of_their_call() {
     }
 }
 
-/// S08: instances that are made ahead of calls leave room for the calls themselves.
+/// S08: prewarmed instances leave room for instances of calls.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_made_ahead_leave_room() {
-    /// More than there is room for.
+    /// More plugins than the pool has places.
     const PLUGINS: usize = 64;
     let options = EngineOptions { pooling: true, prewarm: true, ..EngineOptions::default() };
     let engine = Engine::new(&options);
@@ -283,8 +283,8 @@ async fn instances_made_ahead_leave_room() {
     assert_eq!(crate::common::call(&last.1, "tiny", json!({})).await.content, format!("answer {PLUGINS}"));
 }
 
-/// WA06: memory that an earlier call wrote is never seen, neither what the guest has from the start
-/// nor what it asks for; also where memory is reserved and used again.
+/// WA06: a call never sees memory that an earlier call wrote, neither initial nor grown memory, with and without
+/// pooling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_is_always_empty() {
     let before_answering = "
@@ -311,7 +311,7 @@ async fn memory_is_always_empty() {
     }
 }
 
-/// WA03, WA06: limits and isolation are the same where memory is reserved and used again.
+/// WA03, WA06: limits and isolation also apply to pooled instances.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn limits_hold_for_pooled_instances() {
     let options =
@@ -342,8 +342,7 @@ async fn limits_hold_for_pooled_instances() {
     }
 }
 
-/// WA06:
-/// The same plugin with the same rights and different limits never shares an instance.
+/// WA06: calls of a plugin with equal rights and different limits never share an instance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn instances_made_ahead_have_the_limits_of_their_call() {
     let options = EngineOptions { cache: Some(cache()), prewarm: true, ..EngineOptions::default() };
@@ -390,17 +389,17 @@ async fn data_comes_back_as_data() {
 async fn arguments_that_make_no_sense_are_told_apart_from_failure() {
     let guest = Guest::new(Grant::none()).await;
     assert_eq!(guest.fails("echo", json!({})).await, "invalid arguments: `text` is required");
-    // Fits the schema, and not what the tool makes of it.
+    // The argument conforms to the schema, but the tool cannot use it.
     let error = guest.fails("flood_pieces", json!({ "count": u64::MAX })).await;
     assert!(error.starts_with("invalid arguments: `count`: "), "{error}");
 }
 
-/// Progress is heard while the tool works, not afterwards.
+/// Progress arrives while the tool works.
 #[tokio::test]
 async fn progress_arrives_live() {
     let endless = Guest::within(Grant::none(), briefly(600_000)).await;
     tokio::select! {
-        // It says something, and sleeps for an hour.
+        // The guest sends a message and then sleeps for an hour.
         end = endless.call("progress", json!({ "steps": 2, "ms": 3_600_000 })) => panic!("{end:?}"),
         () = eventually("the first step is heard", || !endless.received().is_empty()) => {}
     }
@@ -415,7 +414,7 @@ async fn progress_arrives_live() {
     }
 }
 
-/// A tool that says it only reads is held to it, whatever it was granted.
+/// A tool that declares itself read-only cannot write, even with a grant to write.
 #[tokio::test]
 async fn a_read_only_tool_cannot_write_where_it_may() {
     let directory = tempfile::tempdir().unwrap();
@@ -433,7 +432,7 @@ async fn a_read_only_tool_cannot_write_where_it_may() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "new");
 }
 
-/// WA02: of the environment, what was granted and nothing else.
+/// WA02: a guest sees only the granted environment variables.
 #[tokio::test]
 async fn only_granted_variables_are_seen() {
     let guest = Guest::new(Grant::none().with_env("PATH").with_env("HAFT_TEST_UNSET")).await;
@@ -444,7 +443,7 @@ async fn only_granted_variables_are_seen() {
     assert_eq!(guest.says("stdin", json!({})).await, "0 bytes: ");
 }
 
-/// More calls at once than guests may be at work all get their turn.
+/// Calls beyond the number of concurrent guests wait, and all of them complete.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn more_calls_than_guests_wait_their_turn() {
     let guest = Guest::new(Grant::none()).await;
@@ -459,7 +458,7 @@ async fn more_calls_than_guests_wait_their_turn() {
     }
 }
 
-/// The ready-built plugins list what their documents say.
+/// The built plugins list the tools of their documentation.
 #[tokio::test]
 async fn the_shipped_plugins_list_their_tools() {
     let mut names = BTreeSet::new();
@@ -471,7 +470,7 @@ async fn the_shipped_plugins_list_their_tools() {
     assert_eq!(names.into_iter().collect::<Vec<_>>(), ["count", "edit", "hello", "read", "time", "write"]);
 }
 
-/// A tool that an embedding program writes itself.
+/// A tool of an embedding program.
 struct Own(haft::call::ToolDef);
 
 #[async_trait::async_trait]
@@ -489,7 +488,7 @@ impl Tool for Own {
     }
 }
 
-/// RG05, WA01: a program's own tool and a component's go into one toolbox by one door.
+/// RG05, WA01: a program's own tool and a component's tools share one interface of the toolbox.
 #[tokio::test]
 async fn own_tools_and_components_share_one_interface() {
     let mut toolbox = crate::common::toolbox(&hostile(), Grant::none(), Limits::default()).await;
@@ -503,8 +502,8 @@ async fn own_tools_and_components_share_one_interface() {
     }
 }
 
-/// A call may wait to be noted only where its guest can neither write nor send: what counts is the grant, and of the tool's
-/// own words that it only reads, to which it is held.
+/// The journal entry of a call may be delayed only if the guest can neither write nor send. The grant and the tool's
+/// declaration `read-only`, which haft enforces, decide this.
 #[tokio::test]
 async fn a_component_may_have_effects_where_it_may_write_or_send() {
     let plugin = load(Source::File(repository().join("plugins/built/files.wasm"))).await.unwrap();

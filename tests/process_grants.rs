@@ -20,14 +20,14 @@ use crate::common::wait::until;
 use crate::confine::host::reachable;
 use crate::serve::peer::Peer;
 
-/// Nothing is compiled, and `bash` is there.
+/// Only `bash` is enabled, so that haft compiles nothing.
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n\
                     [builtins]\nfiles = false\nfetch = false\nsearch = false\ntime = false\n";
 
-/// A home with a program, and folders beside the one to work in.
+/// A home with a program, and folders beside the workspace.
 struct Stand {
     home: Home,
-    /// Who runs haft, where the tests may choose.
+    /// The user id that runs haft, if the tests can choose it.
     user: Option<u32>,
 }
 
@@ -83,7 +83,7 @@ impl Stand {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    /// What the server called `server` answers to a command.
+    /// The answer of the server `server` to a command.
     fn sh(&self, server: &str, command: &str) -> Answer {
         self.haft(&["call", &format!("mcp__{server}__sh"), &json!({ "command": command }).to_string()])
     }
@@ -100,13 +100,13 @@ fn give(place: &Path, user: u32) {
     }
 }
 
-/// A Python that every user may run, where there is one.
+/// A Python that every user can run, if the system has one.
 fn python() -> String {
     let system = "/usr/bin/python3";
     if Path::new(system).exists() { system } else { "python3" }.to_owned()
 }
 
-/// Everything below a directory: its kind, mode, times and content.
+/// The mode, times and content of all files below a directory.
 fn snapshot(directory: &Path) -> BTreeMap<PathBuf, (u32, i64, i64, Vec<u8>)> {
     let mut found = BTreeMap::new();
     for path in fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
@@ -124,7 +124,7 @@ fn said(answer: &Value) -> String {
     answer["content"][0]["text"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Tries everything as the server `b` against the running server `a`; the attempts that reached something.
+/// Makes all attempts as the server `b` against the running server `a`, and returns the attempts that succeed.
 fn reached(stand: &Stand, arguments: &[&str]) -> Vec<&'static str> {
     let a = stand.server(
         "a",
@@ -161,7 +161,7 @@ fn reached(stand: &Stand, arguments: &[&str]) -> Vec<&'static str> {
     let mut reached = Vec::new();
     for attempt in ATTEMPTS {
         let before = all();
-        // An error names what it could not reach.
+        // An error message names the path that it could not reach.
         let answer = call("b", &format!("({}) 2> /dev/null", fill(attempt)));
         if answer.contains(SECRET) || all() != before {
             reached.push(*attempt);
@@ -170,7 +170,7 @@ fn reached(stand: &Stand, arguments: &[&str]) -> Vec<&'static str> {
     reached
 }
 
-/// Whether other users reach the tests' directories, and haft.
+/// True if other users can reach the tests' directories and haft.
 fn is_open_to_others() -> bool {
     let everybody =
         |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
@@ -181,8 +181,8 @@ fn is_open_to_others() -> bool {
     is_open
 }
 
-/// Two servers with grants of their own reach nothing of each other, as root and as a user. Without what holds them most of
-/// the attempts reach something, so they are attempts.
+/// Two servers with their own grants reach nothing of each other, as root and as a user. Without the sandbox at least
+/// 40 attempts succeed, which proves that they are effective.
 #[test]
 fn no_server_reaches_what_another_one_has() {
     assert!(ATTEMPTS.len() >= 40);
@@ -193,13 +193,13 @@ fn no_server_reaches_what_another_one_has() {
         assert!(held.is_empty(), "as {user:?}: {held:#?}");
     }
     let open = reached(&Stand::new(None), &["--unsafe-no-sandbox"]);
-    // Shared memory of this machine, there.
+    // This file is in the shared memory of the machine.
     fs::remove_file("/dev/shm/secret-of-a").unwrap();
     let idle: Vec<_> = ATTEMPTS.iter().filter(|attempt| !open.contains(attempt)).collect();
     assert!(open.len() >= 40, "only {} reach anything without a sandbox; not: {idle:#?}", open.len());
 }
 
-/// What `[sandbox]` adds is for `bash` alone, and what a server is granted for that server.
+/// The rights in `[sandbox]` apply to `bash` alone, and a grant applies to its own server or command alone.
 #[test]
 fn what_one_is_given_no_other_has() {
     let stand = Stand::new(None);
@@ -229,7 +229,7 @@ fn what_one_is_given_no_other_has() {
     );
     assert_eq!((tool("t", "other").code, tool("t", "a-write").code), (1, 1));
     assert_eq!((tool("own", "a-write").code, tool("own", "other").code, tool("own", "work").code), (0, 1, 1));
-    // The workspace is a server's that has no grant, and not one's that was not granted it.
+    // A server without a grant can write in the workspace; a server with a grant needs that right in its grant.
     assert_eq!((stand.sh("plain", "touch new").code, stand.sh("granted", "touch new2").code), (0, 1));
     let read = format!("cat {}", stand.place(".ssh/id").display());
     for server in ["plain", "granted"] {
@@ -244,7 +244,7 @@ fn what_one_is_given_no_other_has() {
     assert!(has("plain") && has("net") && !has("granted"));
 }
 
-/// The line that a refusal proposes, put where it says, allows what was refused; so does `haft grant`.
+/// The line that a refusal proposes allows the refused access at the named place; `haft grant` does so too.
 #[test]
 fn the_proposed_line_alone_allows_it() {
     for is_granted in [false, true] {
@@ -299,7 +299,7 @@ fn the_proposed_line_alone_allows_it() {
     }
 }
 
-/// What no process can be held to is refused where it stands, with the way out.
+/// `haft check` refuses keys that cannot apply to a process, with their place.
 #[test]
 fn a_grant_that_no_process_keeps_is_refused_at_its_place() {
     let stand = Stand::new(None);
@@ -328,7 +328,7 @@ fn a_grant_that_no_process_keeps_is_refused_at_its_place() {
     assert!(refused.code != 0 && refused.stderr.contains("its own caches"), "{}", refused.stderr);
 }
 
-/// A process is held to the memory and the processes that its entry gives it.
+/// The limits of memory and processes in an entry apply to its process.
 #[test]
 fn a_process_is_held_to_its_limits() {
     let is_root = rustix::process::geteuid().is_root();
@@ -352,7 +352,7 @@ fn a_process_is_held_to_its_limits() {
     assert!((10..20).contains(&started("held")));
 }
 
-/// A home with `state` is kept and bounded; that of another command of the same name is another.
+/// A server with `state` keeps its home, within the limit; a server with another command has another home.
 #[test]
 fn a_server_keeps_a_home_of_its_own() {
     let stand = Stand::new(None);
@@ -379,7 +379,7 @@ fn a_server_keeps_a_home_of_its_own() {
     assert!(bash.code != 0 && !bash.stdout.contains("kept"), "{}", bash.stdout);
 }
 
-/// A server that is served goes on with the rights that program.toml gives it now.
+/// A running server is restarted with its new grant after a change of program.toml.
 #[test]
 fn a_server_whose_grant_changed_is_started_anew() {
     let stand = Stand::new(None);

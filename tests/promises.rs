@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::common::repository;
 
-/// The pages that promise, and the heading below which each point of a list is a promise.
+/// The pages with promises, and the headings whose list items are promises.
 const PAGES: &[(&str, &[&str])] = &[
     ("README.md", &[]),
     ("SECURITY.md", &["## Promised"]),
@@ -35,7 +35,7 @@ fn rows() -> Vec<Row> {
         .collect()
 }
 
-/// A page, with one blank where a line is broken.
+/// The text of a page.
 fn read(page: &str) -> String {
     fs::read_to_string(repository().join(page)).unwrap()
 }
@@ -44,14 +44,14 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The points of the lists below `heading`, up to the next heading.
+/// The items of the lists below `heading`, up to the next heading.
 fn points(text: &str, heading: &str) -> Vec<String> {
     let (_, below) = text.split_once(&format!("{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
     let below = below.split("\n#").next().unwrap();
     below.split("\n- ").skip(1).map(|point| flat(point.split("\n\n").next().unwrap())).collect()
 }
 
-/// The names of all tests of the repository.
+/// Collects the names of all tests below `folder`.
 fn tests(folder: &Path, found: &mut BTreeSet<String>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let (path, name) = (entry.path(), entry.file_name());
@@ -74,7 +74,7 @@ fn all_tests() -> BTreeSet<String> {
     all
 }
 
-/// The texts in backticks that are written as names of tests are: a word in small letters with underscores.
+/// The texts in backticks in the form of test names: a word in small letters with underscores.
 fn named_tests(point: &str) -> Vec<&str> {
     let is_name =
         |text: &&str| text.contains('_') && text.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '_'));
@@ -115,8 +115,7 @@ fn every_promise_has_a_test() {
     }
 }
 
-/// Lines of code of a file, or of the files of a folder, without comments and tests; not those of macOS, which has a folder
-/// of its own.
+/// The number of lines of code of a file or a folder, without comments and tests, and without the code for macOS.
 fn lines_of_code(path: &Path) -> usize {
     if path.is_dir() {
         let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path());
@@ -132,7 +131,7 @@ fn lines_of_code(path: &Path) -> usize {
     code.filter(|line| !line.is_empty() && !line.starts_with("//")).count()
 }
 
-/// What has to be right for the promises to hold is named, and small enough to be read.
+/// SECURITY.md names the trusted core, which is at most 20,000 lines of code and within the page's own limit.
 #[test]
 fn the_trusted_core_is_small() {
     let page = read("SECURITY.md");

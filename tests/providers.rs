@@ -1,5 +1,5 @@
-//! Every provider against a fake of its vendor's published format, which rejects every request that the vendor
-//! would reject, answers in pieces or at once, and misbehaves on demand.
+//! Every provider against a fake of its vendor's published format, which rejects every request that the vendor would
+//! reject, answers in pieces or at once, and misbehaves on demand.
 
 mod anthropic;
 mod attached;
@@ -30,7 +30,7 @@ use haft::provider::{self, Patience, Provider, ProviderSettings, Retry};
 
 use self::server::{Server, Vendor};
 
-/// The key that every fake wants.
+/// The key that every fake requires.
 const KEY: &str = "sk-the-right-key-4711";
 
 /// The vendors, by the names of their providers; OpenAI twice, with each of its formats.
@@ -43,7 +43,7 @@ const VENDORS: [&dyn Vendor; 6] = [
     &responses::Responses,
 ];
 
-/// Waits that no test notices.
+/// Retry delays too short to slow a test.
 pub(crate) fn quick() -> Patience {
     let retry = Retry { first_delay: Duration::from_millis(1), ..Retry::default() };
     Patience { retry, ..Patience::default() }
@@ -54,7 +54,7 @@ pub(crate) fn once() -> Patience {
     Patience { retry: Retry { attempts: 1, ..Retry::default() }, in_task: None }
 }
 
-/// Settings for a fake, with waits that no test notices.
+/// Settings for a fake, with short retry delays.
 fn settings(server: &Server, stream: bool) -> ProviderSettings {
     ProviderSettings {
         base_url: Some(server.base_url()),

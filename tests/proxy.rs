@@ -1,4 +1,4 @@
-//! A company's proxy, through which alone this machine reaches others: its names lead nowhere here.
+//! A company's proxy as the only way to other machines: its host names cannot be resolved here.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,14 +17,14 @@ const LOGIN: &str = "ada:p4ssw0rd-of-the-proxy";
 /// The login in base64.
 const BASIC: &str = "YWRhOnA0c3N3MHJkLW9mLXRoZS1wcm94eQ==";
 
-/// A strict proxy: it knows some names, and wants a login.
+/// A strict proxy: it knows some names, and requires a login.
 struct Proxy {
     port: u16,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Proxy {
-    /// `known` has authorities, and the ports of this machine that they are.
+    /// `known` has authorities, and the ports of this machine that serve them.
     fn new(known: Vec<(String, u16)>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -76,7 +76,7 @@ fn serve(mut stream: TcpStream, known: &[(String, u16)], asked: &Mutex<Vec<Strin
     let _ = stream.shutdown(Shutdown::Write);
 }
 
-/// A server on this machine; gives its port.
+/// Starts a server on this machine and returns its port.
 fn server(answer: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -112,7 +112,7 @@ fn haft(home: &Home, login: &str, arguments: &[&str]) -> Answer {
     answer
 }
 
-/// Writes a program.toml that names the proxy.
+/// Writes a program.toml with the proxy.
 fn program(home: &Home, proxy: &Proxy, rest: &str) {
     let port = proxy.port;
     let network =
@@ -154,7 +154,7 @@ fn a_plugin_asks_through_the_proxy() {
     assert!(near.code != 0 && proxy.asked().len() == 1, "{}", near.stderr);
 }
 
-/// A proxy that opens TLS: its own authority signs, and is trusted for no other reason than `ca`.
+/// haft's own requests pass a proxy that terminates TLS; only `ca` makes haft trust the proxy's authority.
 #[test]
 fn haft_itself_asks_through_the_proxy_and_trusts_its_authority() {
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
@@ -191,7 +191,8 @@ fn haft_itself_asks_through_the_proxy_and_trusts_its_authority() {
     assert!(proxy.asked().iter().all(|asked| asked == "llm.test:443"), "{:?}", proxy.asked());
 }
 
-/// A login that is absent, or a file without certificates, is an error: nothing is sent without the proxy.
+/// If the login or the certificates of a proxy are missing or invalid, haft stops with an error and sends nothing
+/// without the proxy.
 #[test]
 fn a_proxy_that_cannot_be_used_is_an_error() {
     let proxy = Proxy::new(Vec::new());

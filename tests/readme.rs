@@ -28,7 +28,7 @@ use crate::common::{repository, same_environment};
 use crate::completions::verbs;
 use crate::reference::anchor;
 
-/// Lines that need more than this binary, and which script of `.ci` runs each.
+/// Lines that need more than this binary, and the script of `.ci` that runs each.
 const BY_CI: &[(&str, &str)] = &[
     (
         "cargo run -- --program program.toml.example call wordcount__count --arg path=README.md",
@@ -36,7 +36,7 @@ const BY_CI: &[(&str, &str)] = &[
     ),
     ("cargo test", ".ci/readme 2"),
     ("cargo install --locked --path host/haft", ".ci/readme install"),
-    // In a small internet.
+    // In a simulated internet.
     ("haft learn -- npm install", "tests/learn.rs"),
     ("haft learn files --call read_file '{\"path\": \"a.txt\"}'", "tests/learn.rs"),
     // In Python, with the real toolchain.
@@ -48,7 +48,7 @@ const BY_CI: &[(&str, &str)] = &[
     ("haft call words__top-words --arg text='a rose' --coredump words.core", ".ci/readme plugin"),
     ("haft plugin test", ".ci/readme plugin"),
     ("haft plugin dev", ".ci/readme plugin"),
-    // With a server that was started just now.
+    // With a NATS server that the step starts.
     ("haft worker --nats nats://127.0.0.1:4222 --label eu", ".ci/steps/nats"),
     ("haft call program__team__mark --arg mark=one --nats nats://127.0.0.1:4222", ".ci/steps/nats"),
     ("haft log --nats nats://127.0.0.1:4222", ".ci/steps/nats"),
@@ -59,23 +59,23 @@ const BY_CI: &[(&str, &str)] = &[
     ),
 ];
 
-/// What a line begins with that is a command's and not an answer's.
+/// The first words of lines that are commands, not answers.
 const COMMANDS: &[&str] = &["haft", "cargo", "HAFT_TOKEN=…"];
 
-/// README.md, and after it the pages in docs by name.
+/// README.md, and then the pages in docs by name.
 fn pages() -> Vec<PathBuf> {
     let docs = fs::read_dir(repository().join("docs")).unwrap().map(|entry| entry.unwrap().path());
     let docs: BTreeSet<_> = docs.filter(|path| path.extension().is_some_and(|kind| kind == "md")).collect();
     std::iter::once(repository().join("README.md")).chain(docs).collect()
 }
 
-/// What runs by itself: the gate, and each step of the night.
+/// The scripts that run automatically: the gate, and each step of the nightly run.
 fn scripts() -> Vec<PathBuf> {
     let steps = fs::read_dir(repository().join(".ci/steps")).unwrap().map(|entry| entry.unwrap().path());
     steps.filter(|path| path.is_file()).chain([repository().join(".ci/run")]).collect()
 }
 
-/// The blocks of all pages of what is typed at a terminal, in order.
+/// The terminal blocks of all pages, in order.
 fn blocks() -> Vec<String> {
     let is_typed = |block: &&str| ["console\n", "text\n", "sh\n"].iter().any(|kind| block.starts_with(kind));
     let typed = |page: &PathBuf| -> Vec<String> {
@@ -86,15 +86,15 @@ fn blocks() -> Vec<String> {
     pages().iter().flat_map(typed).collect()
 }
 
-/// The command of a line, without what is said of it.
+/// The command of a line, without its comment.
 fn command(line: &str) -> Option<&str> {
     let line = line.strip_prefix("$ ").unwrap_or(line);
     let first = line.split(' ').next()?;
     COMMANDS.contains(&first).then(|| line.split("  #").next().unwrap().trim_end())
 }
 
-/// What the pages show below a command, to the next command or the end of the block: the longest such text, since a
-/// command that is shown with its answer on one page may stand alone on another.
+/// The text below a command on the pages, up to the next command or the end of the block. The longest text counts,
+/// because a page may show the command without its answer.
 fn shown_below(of_command: &str) -> Vec<String> {
     let below = |block: &String| -> Vec<String> {
         let rest = block.lines().skip_while(|line| command(line) != Some(of_command)).skip(1);
@@ -103,7 +103,7 @@ fn shown_below(of_command: &str) -> Vec<String> {
     blocks().iter().map(below).max_by_key(Vec::len).unwrap()
 }
 
-/// The words of a line without `(20 ms)`, `1.2 s` and the like.
+/// The words of a line without `(20 ms)`, `1.2 s` and similar times.
 fn without_times(line: &str) -> String {
     let mut words = Vec::new();
     for word in line.split_whitespace() {
@@ -116,14 +116,14 @@ fn without_times(line: &str) -> String {
     words.join(" ")
 }
 
-/// A person who follows the pages, with a home and a folder of their own.
+/// A person who follows the pages, with a separate home and folder.
 struct Reader {
     home: Home,
     /// First on PATH.
     programs: PathBuf,
-    /// What stands on a page, and what it is here.
+    /// Texts of a page, and their replacements on this machine.
     others: Vec<(String, String)>,
-    /// Whether they agreed to the program.toml that they wrote themselves.
+    /// True if the person trusts the program.toml that they wrote.
     has_agreed: bool,
 }
 
@@ -136,12 +136,12 @@ impl Reader {
         Self { home, programs, others: Vec::new(), has_agreed: true }
     }
 
-    /// Who agreed to nothing: all is in haft's repository, or written by haft itself.
+    /// A person who trusts nothing: all files are in haft's repository, or written by haft.
     fn asked(self) -> Self {
         Self { has_agreed: false, ..self }
     }
 
-    /// With a program that a page takes for granted.
+    /// Adds a program that a page assumes.
     fn with(self, name: &str, text: &str) -> Self {
         let path = self.programs.join(name);
         fs::write(&path, text).unwrap();
@@ -149,13 +149,13 @@ impl Reader {
         self
     }
 
-    /// With something else for a part of a page's lines.
+    /// Adds a replacement for a part of a page's lines.
     fn where_is(mut self, there: &str, here: impl Into<String>) -> Self {
         self.others.push((there.to_owned(), here.into()));
         self
     }
 
-    /// A shell in the folder to work in that is given `line`.
+    /// A shell in the workspace that runs `line`.
     fn shell(&self, line: &str) -> Command {
         let here = self.others.iter().fold(line.to_owned(), |line, (there, here)| line.replace(there, here));
         let mut path = self.programs.clone().into_os_string();
@@ -173,15 +173,15 @@ impl Reader {
         shell
     }
 
-    /// Runs a line that gets `input`, to its end.
+    /// Runs a line with `input` on its standard input, to its end.
     fn types(&self, line: &str, input: &str) -> Answer {
         let mut child = self.shell(line).spawn().unwrap();
-        // Not everybody reads what they are given.
+        // Not every program reads its input.
         let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
         Answer::from(child.wait_with_output().unwrap())
     }
 
-    /// What a line says on both streams, with the paths that pages show for this home.
+    /// The output of a line on both streams, with this home's paths replaced by the pages' paths.
     fn hears(&self, line: &str) -> Vec<String> {
         let answer = self.types(line, "");
         let work = self.home.work();
@@ -193,7 +193,7 @@ impl Reader {
         said.lines().map(str::to_owned).collect()
     }
 
-    /// Runs a line and compares it with what pages show below it, but for how long things took.
+    /// Runs a line and compares its output with the text below it on the pages, without times.
     fn sees_what_is_shown(&self, line: &str) {
         let said: Vec<_> = self.hears(line).iter().map(|line| without_times(line)).collect();
         for shown in shown_below(line) {
@@ -201,7 +201,7 @@ impl Reader {
         }
     }
 
-    /// Runs a line that has to end well.
+    /// Runs a line that must succeed.
     fn runs(&self, line: &str) -> Answer {
         let answer = self.types(line, "");
         assert_eq!(answer.code, 0, "{line}\n{}{}", answer.stdout, answer.stderr);
@@ -209,7 +209,7 @@ impl Reader {
     }
 }
 
-/// Each line is run, and each line that is run stands on a page.
+/// A test or a script runs each command line of the pages, and each line that they run is on a page.
 #[test]
 fn every_command_line_of_the_readme_is_run() {
     let blocks = blocks();
@@ -237,20 +237,20 @@ fn every_command_line_of_the_readme_is_run() {
     }
 }
 
-/// A page without its blocks of code.
+/// The text of a page without its code blocks.
 fn unfenced(page: &Path) -> String {
     fs::read_to_string(page).unwrap().split("\n```").step_by(2).collect()
 }
 
-/// The anchors of a page's headings, as GitHub and mdBook make them.
+/// The anchors of a page's headings, as GitHub and mdBook create them.
 fn anchors(page: &Path) -> BTreeSet<String> {
     let text = unfenced(page);
     let headings = text.lines().filter(|line| line.starts_with('#'));
     headings.map(|line| anchor(line.trim_start_matches('#').trim())).collect()
 }
 
-/// Each relative link of README and docs leads to a file, and to a heading that is there, so that a page can be moved
-/// without losing its readers.
+/// Each relative link of README and docs leads to an existing file and heading, so that a moved page does not break
+/// links.
 #[test]
 fn links_of_the_pages_lead_to_files() {
     let mut wrong = Vec::new();
@@ -270,7 +270,7 @@ fn links_of_the_pages_lead_to_files() {
     assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
-/// Each verb that a page names in a code span is one that haft has.
+/// Each verb that a page names in a code span exists in haft.
 #[test]
 fn verbs_of_the_pages_are_known() {
     let known = verbs();

@@ -1,6 +1,6 @@
-//! The two generated pages of docs: every verb from the output of `--help`, every key of program.toml from the
-//! output of `haft self schema`. The tests fail unless the committed pages match this haft;
-//! `HAFT_WRITE_REFERENCE=1 cargo test --test haft-tests reference` writes the pages.
+//! The two generated pages of docs: every verb from the output of `--help`, every key of program.toml from the output
+//! of `haft self schema`. The tests fail unless the committed pages match this haft; `HAFT_WRITE_REFERENCE=1 cargo
+//! test --test haft-tests reference` writes the pages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,10 +13,10 @@ use crate::cli::Home;
 use crate::common::repository;
 use crate::completions::verbs;
 
-/// Set to anything: the pages are written, not compared.
+/// If this variable is set, the tests write the pages instead of comparing them.
 const WRITE: &str = "HAFT_WRITE_REFERENCE";
 
-/// Compares a page of docs with what it has to be, or writes it.
+/// Compares a page of docs with the expected text, or writes the page.
 fn keep(name: &str, text: &str) {
     let path = repository().join("docs").join(name);
     if std::env::var_os(WRITE).is_some() {
@@ -31,7 +31,7 @@ fn keep(name: &str, text: &str) {
     );
 }
 
-/// What `haft … --help` prints, without a terminal and so 100 columns wide.
+/// The output of `haft … --help` without a terminal, which is 100 columns wide.
 fn help(words: &[&str]) -> String {
     let home = Home::new();
     let output = home.command(words).arg("--help").env_remove("COLUMNS").output().unwrap();
@@ -40,10 +40,10 @@ fn help(words: &[&str]) -> String {
     text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
-/// The headings in `--help` of the options that many verbs take.
+/// The headings in `--help` of the options that many verbs have.
 const SHARED: [&str; 2] = ["Execution:\n", "Common options:\n"];
 
-/// `help` without, or with nothing but, the options that many verbs take.
+/// The shared options of `help` if `shared` is true; otherwise all other lines.
 fn parts(help: &str, shared: bool) -> String {
     let mut is_shared = false;
     let mut kept = String::new();
@@ -63,7 +63,7 @@ fn section(words: &[&str], text: &str) -> String {
     format!("\n## {title}\n\n```text\n{text}```\n")
 }
 
-/// The help of a verb, or of each verb below it, with the words of its command line.
+/// The help of a verb, or of each of its subcommands, with the words of its command line.
 fn helps(verb: &str) -> Vec<(Vec<String>, String)> {
     let text = help(&[verb]);
     let Some(below) = text.split("\nCommands:\n").nth(1) else {
@@ -74,7 +74,7 @@ fn helps(verb: &str) -> Vec<(Vec<String>, String)> {
     names.map(|name| (vec![verb.to_owned(), name.to_owned()], parts(&help(&[verb, name]), false))).collect()
 }
 
-/// A help cut before its own options, into these, and behind them. An option's lines stand together.
+/// The help before its own options, these options, and the help after them. The lines of one option form one entry.
 fn cut(help: &str) -> (&str, Vec<String>, &str) {
     let Some((before, below)) = help.split_once("Options:\n") else { return (help, Vec::new(), "") };
     let lines = below.split_inclusive('\n').take_while(|line| line.starts_with([' ', '\n']));
@@ -91,12 +91,12 @@ fn cut(help: &str) -> (&str, Vec<String>, &str) {
     (before, options, after)
 }
 
-/// The words of an option's lines, however they are broken.
+/// The words of an option's lines, separated by one space each.
 fn flat(option: &str) -> String {
     option.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Options that several verbs explain in the same words, below the names of these verbs; each stands once.
+/// Options that several verbs describe in identical words, grouped under these verbs; each option appears once.
 fn repeated(helps: &[(Vec<String>, String)]) -> (BTreeSet<String>, String) {
     let mut verbs: BTreeMap<String, Vec<String>> = BTreeMap::new();
     let mut first: Vec<(String, String)> = Vec::new();
@@ -124,7 +124,7 @@ fn repeated(helps: &[(Vec<String>, String)]) -> (BTreeSet<String>, String) {
     (verbs.keys().cloned().collect(), groups.iter().map(shown).collect())
 }
 
-/// What a verb's section shows: its help without options that stand elsewhere.
+/// The section of a verb: its help without options that appear elsewhere.
 fn without(help: &str, elsewhere: &BTreeSet<String>) -> String {
     let (before, options, after) = cut(help);
     let own: String = options
@@ -160,23 +160,23 @@ fn the_reference_of_verbs_is_what_help_prints() {
     keep("reference-verbs.md", &format!("{head}{}{shared}{codes}{sections}", section(&[], &help(&[]))));
 }
 
-/// A table of program.toml: how its head is written, and its schema.
+/// A table of program.toml: its header, and its schema.
 struct Section<'a> {
     header: String,
     schema: &'a Value,
 }
 
-/// Where in the file a value may stand, for the heads of the tables below it.
+/// The path of a key in the file, for the headers of the tables below it.
 fn path(parent: &str, key: &str) -> String {
     if parent.is_empty() { key.to_owned() } else { format!("{parent}.{key}") }
 }
 
-/// Whether a key is another word for a table that has a section.
+/// True if a key is an alias of a table that has a section.
 fn is_alias(value: &Value) -> bool {
     value["description"].as_str().is_some_and(|doc| doc.starts_with("the same as "))
 }
 
-/// The tables that a value is made of, depth first, each with the path of its keys.
+/// Collects the tables of a value, depth first, each with the path of its keys.
 fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(String, Section<'a>)>) {
     if value["items"].is_object() {
         sections(at, &value["items"], true, found);
@@ -190,7 +190,7 @@ fn sections<'a>(at: &str, value: &'a Value, is_array: bool, found: &mut Vec<(Str
     }
 }
 
-/// A value as a person writes it.
+/// The form in which a person writes a value.
 fn written(value: &Value) -> String {
     if let Some(alternatives) = value["anyOf"].as_array() {
         return alternatives.iter().map(written).collect::<Vec<_>>().join(", or ");
@@ -234,7 +234,7 @@ fn table(value: &Value) -> String {
     }
 }
 
-/// A value of a key, where a section of its own shows it: by its head.
+/// A key's value, or a link to its section if the value has one.
 fn shown(at: &str, key: &str, value: &Value) -> String {
     if is_alias(value) {
         return "see there".to_owned();
@@ -247,7 +247,7 @@ fn shown(at: &str, key: &str, value: &Value) -> String {
     }
 }
 
-/// The anchor of a heading, as GitHub and mdBook make it.
+/// The anchor of a heading, as GitHub and mdBook create it.
 pub(crate) fn anchor(heading: &str) -> String {
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
     kept.map(|c| if c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
@@ -263,7 +263,7 @@ fn rows(at: &str, schema: &Value, properties: &Map<String, Value>) -> String {
     format!("| key | value | meaning |\n|---|---|---|\n{}", properties.iter().map(row).collect::<String>())
 }
 
-/// Where each store is, unless a variable moves it.
+/// The location of each credential store, unless a variable changes it.
 fn credential_stores() -> String {
     let places = |store: CredentialStore| {
         let places = store.places(Path::new("~"), |_| None);
@@ -284,7 +284,7 @@ fn key_section(at: &str, section: &Section<'_>) -> String {
     format!("\n## {heading}\n\n{doc}\n\n{rows}")
 }
 
-/// The names of all keys in a schema, wherever they stand.
+/// Collects the names of all keys in a schema.
 fn keys(value: &Value, found: &mut Vec<String>) {
     if let Some(properties) = value["properties"].as_object() {
         found.extend(properties.keys().cloned());

@@ -1,5 +1,5 @@
-//! U1, U2: tools work in the directory in which haft is run, and a refusal of a command, a command tool or an MCP
-//! server names the line of program.toml that allows the access, which works.
+//! U1, U2: tools work in the directory in which haft is run. A refusal of a command, a command tool or an MCP server
+//! names the line of program.toml that allows the access.
 
 use std::fs;
 use std::io::Write;
@@ -21,8 +21,8 @@ use haft::tool::{Approvals, Approver, Decision, Question, Session};
 
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
 
-/// What people do in a shell that the sandbox refuses, each with what of it program.toml has to say first and the key that
-/// allows it. `~/other` and `~/repo` are there, beside the folder that tools work in.
+/// Common shell commands that the sandbox refuses, each with the lines that program.toml must have first and the key
+/// that allows the command. `~/other` and `~/repo` exist beside the workspace.
 const REFUSED: &[(&str, &str, &str)] = &[
     ("echo x > ~/other/new", "", "write"),
     ("echo x >> ~/other/old", "", "write"),
@@ -115,14 +115,14 @@ impl Stand {
         self.home.work().parent().unwrap().join(name)
     }
 
-    /// `command`, where program.toml has these lines in `[sandbox]`.
+    /// Calls `bash` with these lines in `[sandbox]` of program.toml.
     fn bash(&self, sandbox: &[&str], command: &str) -> Answer {
         self.home.write("program.toml", &format!("{HEAD}[sandbox]\n{}\n", sandbox.join("\n")));
         let command = command.replace("PORT", &self.port.to_string());
         self.home.haft(&["call", "bash", &json!({ "command": command }).to_string()])
     }
 
-    /// How the last call ended, as the journal has it.
+    /// The outcome of the last call in the journal.
     fn outcome(&self) -> Value {
         let listed = self.home.haft(&["log", "--json", "-n", "1"]);
         let line: Value = serde_json::from_str(listed.stdout.lines().next().unwrap()).unwrap();
@@ -138,7 +138,7 @@ fn git(folder: &std::path::Path) {
     assert!(done.success());
 }
 
-/// The lines that hints propose for `[sandbox]`: what stands in backquotes after `add` or `set`.
+/// The lines that hints propose for `[sandbox]`: the text in backquotes after `add` or `set`.
 fn proposed(answer: &str) -> Vec<String> {
     let hints = answer.lines().filter(|line| line.starts_with("hint: "));
     let lines = hints.filter_map(|hint| {
@@ -150,7 +150,8 @@ fn proposed(answer: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// U2: forty things that the sandbox refuses: each is told as refused, with one line, and that line alone allows it.
+/// U2: each of forty refused commands is recorded as refused, with one proposed line, and that line alone allows the
+/// command.
 #[test]
 fn what_is_refused_names_the_line_that_allows_it() {
     let mut wrong = Vec::new();
@@ -163,7 +164,7 @@ fn what_is_refused_names_the_line_that_allows_it() {
             wrong.push(format!("{command}: {told:?}\n{}", answer.stderr));
             continue;
         }
-        // A second `network` would be a second key.
+        // A second line `network` would be a duplicate key.
         let first = if *key == "network" { "" } else { *first };
         let (merged, line) = match first.strip_suffix(']').filter(|_| *key == "read") {
             Some(listed) => (format!("{listed}, {}", lines[0].trim_start_matches("read = [")), ""),
@@ -178,7 +179,7 @@ fn what_is_refused_names_the_line_that_allows_it() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// U2: what goes on without is not told, nor what another reason kept from working.
+/// U2: a command that succeeds despite a refusal, or that fails for another reason, gets no hint.
 #[test]
 fn what_was_not_refused_is_not_told() {
     let stand = Stand::new();
@@ -195,7 +196,7 @@ fn what_was_not_refused_is_not_told() {
     }
 }
 
-/// U2: a command tool and an MCP server are refused in the same words; the server while it runs, and again.
+/// U2: refusals of a command tool and of an MCP server propose the line in identical words.
 #[test]
 fn commands_and_servers_are_told_alike() {
     let stand = Stand::new();
@@ -221,8 +222,7 @@ fn commands_and_servers_are_told_alike() {
     }
 }
 
-/// U2: the model knows beforehand.
-/// A server whose tool opens a file for writing.
+/// U2: a server whose tool opens a file for writing.
 const WRITER: &str = r#"
 import json, sys
 for line in sys.stdin:
@@ -240,7 +240,8 @@ for line in sys.stdin:
         print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 "#;
 
-/// U2: every answer has its refusal, also on a busy machine: haft reads both from different sockets.
+/// U2: every answer of a server includes its refusal, also on a busy machine, although haft reads answers and
+/// refusals from different sockets.
 #[test]
 fn no_answer_of_a_server_is_ahead_of_its_refusal() {
     let stand = Stand::new();
@@ -266,7 +267,7 @@ fn no_answer_of_a_server_is_ahead_of_its_refusal() {
     }
 }
 
-/// U2.
+/// U2: the description of `bash` names the writable places and the network access.
 #[test]
 fn bash_says_what_it_reaches() {
     let stand = Stand::new();
@@ -277,8 +278,8 @@ fn bash_says_what_it_reaches() {
     assert!(listed.contains(expected), "{listed}");
 }
 
-/// U1: without a program.toml tools work in the current folder; with one in its own, whatever folder haft is run in; a home
-/// directory is read and not written.
+/// U1: without a program.toml tools work in the current folder, with a program.toml in its folder. A home directory
+/// is readable and not writable.
 #[test]
 fn tools_work_where_haft_is_run() {
     let stand = Stand::new();
@@ -298,7 +299,7 @@ fn tools_work_where_haft_is_run() {
     assert_eq!(haft("other", &read).stdout, "a\n");
 }
 
-/// U2: the person at the terminal gives what was refused, once, and the call is made again; a no is one.
+/// U2: a person at the terminal can allow a refused access once, and haft repeats the call; a no keeps the refusal.
 #[test]
 fn a_person_gives_what_was_refused() {
     let stand = Stand::new();
@@ -313,7 +314,7 @@ fn a_person_gives_what_was_refused() {
     let given = stand.home.at_a_terminal(&call, "y\n").unwrap();
     assert!(given.contains("did it") && stand.place("other/new").exists(), "{given}");
     assert_eq!(stand.outcome(), "ok");
-    // Written, it holds from then on, with nobody at hand.
+    // A written right also applies to later calls without a person.
     let call = ["call", "bash", r#"{"command": "touch ~/repo/new && echo did it"}"#];
     let written = stand.home.at_a_terminal(&call, "w\n").unwrap();
     assert!(written.contains("`haft grant bash write=") && written.contains("did it"), "{written}");
@@ -321,14 +322,14 @@ fn a_person_gives_what_was_refused() {
     assert!(program.contains("repo\"]"), "{program}");
     let call = ["call", "bash", r#"{"command": "touch ~/repo/later"}"#];
     assert!(stand.home.haft(&call).code == 0 && stand.place("repo/later").exists());
-    // What no line opens is not asked for.
+    // haft does not ask for an access that no line can allow.
     stand.home.write("program.toml", HEAD);
     let own = stand.home.at_a_terminal(&["call", "bash", r#"{"command": "echo >> program.toml"}"#], "y\n");
     let own = own.unwrap();
     assert!(!own.contains("Allow:") && own.contains("sets the tools' rights: no tool may write it"), "{own}");
 }
 
-/// U2: also a host that was refused to a process with single hosts.
+/// U2: a person can also allow a host that was refused to a process with single hosts.
 #[test]
 fn a_person_gives_a_refused_host() {
     let stand = Stand::new();
@@ -355,7 +356,7 @@ fn a_person_gives_a_refused_host() {
     assert_eq!(stand.home.haft(&call).code, 0);
 }
 
-/// Gives what is asked for, and counts.
+/// Gives the decision and counts the questions.
 struct Giver(Decision, Arc<AtomicUsize>);
 
 #[async_trait::async_trait]
@@ -367,8 +368,8 @@ impl Approver for Giver {
     }
 }
 
-/// U2: what a person gives for the session is not asked for again, nor what was declined; start-up files and haft's own
-/// files stay closed in what was given.
+/// U2: haft asks once in a session for a right, whether it is allowed or declined. Start-up files and haft's own
+/// files stay blocked in an allowed directory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_for_the_session_is_asked_for_once() {
     let stand = Stand::new();
@@ -399,13 +400,13 @@ async fn what_is_given_for_the_session_is_asked_for_once() {
         assert_eq!(asked.load(Ordering::Relaxed), 1);
         let hook = call(format!("echo > {repository}/.git/config")).await;
         assert!(hook.is_error, "{}", hook.content);
-        // Nor for an agent, whose tools are called the same.
+        // The decision does not apply to an agent, whose tools have equal names.
         let agent = Session { lineage: session.lineage.within("reader", None), ..session.clone() };
         let arguments = json!({ "command": format!("touch {repository}/by-agent") });
         let by_agent = haft::call::ToolCall { id: "3".into(), tool: "bash".into(), arguments };
         let by_agent = program.toolbox.dispatch(by_agent, &agent).await;
         assert!(by_agent.is_error && !stand.place("repo/by-agent").exists(), "{}", by_agent.content);
-        // Nothing of it holds in plan mode.
+        // The decision does not apply in plan mode.
         let arguments = json!({ "command": format!("touch {repository}/planned") });
         let before = asked.load(Ordering::Relaxed);
         let planned = haft::call::ToolCall { id: "2".into(), tool: "bash".into(), arguments };
@@ -415,7 +416,8 @@ async fn what_is_given_for_the_session_is_asked_for_once() {
     }
 }
 
-/// M1: the caches of package managers are those of one workspace or of one server, and the person's own are not written.
+/// M1: the caches of package managers are separate for each workspace and each server, and the person's own caches
+/// are not writable.
 #[test]
 fn caches_are_one_workspace_s_or_one_server_s() {
     let stand = Stand::new();
@@ -436,7 +438,7 @@ fn caches_are_one_workspace_s_or_one_server_s() {
     assert_eq!(elsewhere.code, 1, "{}", elsewhere.stderr);
     fs::create_dir(stand.place(".npm")).unwrap();
     assert_eq!(bash("touch ~/.npm/mine").code, 1);
-    // Another folder, other caches; where everything may be written, the person's own.
+    // Another folder has other caches; with mode `rwx` the person's own caches apply.
     let mut other = stand.home.command(&["call", "bash", r#"{"command": "echo $npm_config_cache"}"#]);
     let other = Answer::from(other.current_dir(stand.place("other")).output().unwrap());
     assert_ne!(PathBuf::from(other.stdout.trim()), own);

@@ -19,16 +19,16 @@ use haft::package::signature::{Trust, TrustRoot};
 use haft::package::{FetchError, FetchGrants, Fetching, Progress};
 use haft::provider::Retry;
 
-/// The smallest component there is.
+/// The smallest valid component.
 pub(crate) const EMPTY: &[u8] = b"\0asm\x0d\0\x01\0";
 
-/// An access that does not wait long between attempts.
+/// An access with short delays between attempts.
 pub(crate) fn access() -> Access {
     let retry = Retry { first_delay: Duration::from_millis(5), ..Retry::default() };
     Access { retry, ..Access::default() }
 }
 
-/// Where one test's fetch goes.
+/// The target directory of one test's downloads.
 pub(crate) struct Place {
     directory: tempfile::TempDir,
 }
@@ -48,7 +48,7 @@ impl Place {
         path
     }
 
-    /// What is left in it.
+    /// The number of entries in the directory.
     pub(crate) fn left(&self) -> usize {
         std::fs::read_dir(self.path()).unwrap().count()
     }

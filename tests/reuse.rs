@@ -19,7 +19,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use crate::common::wait::{eventually, eventually_some, until_some, within};
 use crate::common::{call, engine, grant, hostile};
 
-/// Long enough that nothing expires by itself.
+/// Limits so large that no instance expires during a test.
 const USUAL: Reuse = Reuse { max_calls: 100, max_idle: Duration::from_mins(5), max_concurrent: 1 };
 
 async fn plugin(reuse: Reuse) -> Plugin {
@@ -28,7 +28,7 @@ async fn plugin(reuse: Reuse) -> Plugin {
     plugin.with(PluginOptions { reuse: Some(reuse), ..PluginOptions::default() })
 }
 
-/// The tools of `plugin` with a grant of their own, as an agent may have them.
+/// The tools of `plugin` with a separate grant, as an agent may have them.
 fn agent(plugin: &Plugin, grant: &Grant, limits: Limits) -> Toolbox {
     let mut toolbox = Toolbox::default();
     for def in plugin.tools() {
@@ -42,14 +42,14 @@ async fn only(reuse: Reuse) -> Toolbox {
     agent(&plugin(reuse).await, &Grant::none(), Limits::default())
 }
 
-/// How many calls of `count_calls` the instance has had that serves this one.
+/// The number of `count_calls` that the serving instance has received.
 async fn count(toolbox: &Toolbox) -> String {
     let result = call(toolbox, "count_calls", json!({})).await;
     assert!(!result.is_error, "{}", result.content);
     result.content
 }
 
-/// A session, and what is heard when a call in it runs.
+/// A session, and a channel with the start and progress events of its calls.
 fn heard() -> (Session, UnboundedReceiver<()>) {
     let (sender, receiver) = unbounded_channel();
     let events = Events::to(move |event| {
@@ -76,7 +76,7 @@ async fn an_instance_serves_so_many_calls_and_no_more() {
     assert_eq!(seen, ["1", "2", "3", "1", "2", "3", "1"]);
 }
 
-/// A tool's own error is no reason to begin anew; a trap, an exit and a limit are.
+/// A tool's error does not replace its instance; a trap, an exit and an exceeded limit do.
 #[tokio::test]
 async fn an_instance_that_ended_is_replaced() {
     let toolbox = only(USUAL).await;
@@ -111,7 +111,7 @@ async fn an_instance_whose_call_took_too_long_is_replaced() {
 async fn an_instance_whose_call_was_cancelled_is_replaced() {
     let toolbox = only(USUAL).await;
     assert_eq!(count(&toolbox).await, "1");
-    // Both say something first: one computes, the other sleeps for an hour.
+    // Both tools send an event first; then one computes and the other sleeps for an hour.
     for (tool, arguments) in
         [("flood_host", json!({ "calls": u32::MAX })), ("progress", json!({ "steps": 2, "ms": 3_600_000 }))]
     {
@@ -140,7 +140,7 @@ async fn an_idle_instance_is_given_up() {
     assert_eq!((count(&never).await, count(&never).await), ("1".into(), "1".into()));
 }
 
-/// Calls beyond `max_concurrent` wait their turn, and every one is served.
+/// Calls beyond `max_concurrent` wait, and all of them complete.
 #[tokio::test]
 async fn so_many_calls_at_once_and_the_others_wait() {
     let directory = tempfile::tempdir().unwrap();
@@ -169,7 +169,7 @@ async fn so_many_calls_at_once_and_the_others_wait() {
     }
 }
 
-/// Whoever waits waits no longer than the call may take, and not at all once it is cancelled.
+/// A call waits for an instance at most for its time limit, and not after its cancellation.
 #[tokio::test]
 async fn waiting_for_an_instance_is_bounded() {
     let plugin = plugin(USUAL).await;
@@ -177,7 +177,7 @@ async fn waiting_for_an_instance_is_bounded() {
         agent(&plugin, &Grant::none(), Limits { time: Duration::from_hours(1), ..Limits::default() });
     let hasty =
         agent(&plugin, &Grant::none(), Limits { time: Duration::from_millis(200), ..Limits::default() });
-    // Compiled by the first call.
+    // The first call compiles the plugin.
     count(&patient).await;
     let session = Session::default();
     let (busy, own) = (session.cancel.clone(), patient.clone());
@@ -198,7 +198,7 @@ async fn waiting_for_an_instance_is_bounded() {
         let call = ToolCall { id: "1".into(), tool: "count_calls".into(), arguments: json!({}) };
         patient.dispatch(call, &session).await.content
     });
-    // The task that says so goes on until it waits.
+    // The task that sends this event continues until it waits.
     within("the call runs", heard.recv()).await.unwrap();
     cancel.cancel();
     assert!(within("the call ends", waiting).await.unwrap().contains("was cancelled while it waited"));
@@ -206,8 +206,7 @@ async fn waiting_for_an_instance_is_bounded() {
     sleeper.await.unwrap();
 }
 
-/// What one agent's instance may do, that of another with a narrower grant may not, however alike
-/// they are otherwise.
+/// An instance never serves a call with another grant or other limits.
 #[tokio::test]
 async fn an_instance_never_serves_a_call_with_other_rights() {
     let directory = tempfile::tempdir().unwrap();
@@ -233,7 +232,7 @@ async fn an_instance_never_serves_a_call_with_other_rights() {
     }
 }
 
-/// No more instances are there at one time than was said, whatever rights they have.
+/// The number of instances never exceeds the limit, even if their rights differ.
 #[tokio::test]
 async fn an_instance_gives_way_to_one_with_other_rights() {
     let directory = tempfile::tempdir().unwrap();
@@ -245,7 +244,7 @@ async fn an_instance_gives_way_to_one_with_other_rights() {
     }
 }
 
-/// A granted directory that is another one by now is not the one that an instance holds open.
+/// If a granted directory has been replaced, haft replaces the instance, which has the old directory open.
 #[tokio::test]
 async fn an_instance_is_replaced_with_its_directories() {
     let place = tempfile::tempdir().unwrap();
@@ -254,7 +253,7 @@ async fn an_instance_is_replaced_with_its_directories() {
     std::fs::create_dir(&granted).unwrap();
     let plugin = plugin(USUAL).await;
     for (name, rights) in [("first", grant(&[], &[&granted])), ("second", grant(&[&granted], &[]))] {
-        // What the round before wrote.
+        // The file of the earlier round.
         let _ = std::fs::remove_file(granted.join("after"));
         let toolbox = agent(&plugin, &rights, Limits::default());
         assert_eq!(count(&toolbox).await, "1");
@@ -274,7 +273,7 @@ async fn an_instance_is_replaced_with_its_directories() {
     }
 }
 
-/// What was refused and printed in one call is not told of the next.
+/// The result of a call has no refusal and no output of an earlier call.
 #[tokio::test]
 async fn what_is_told_of_a_call_is_that_of_this_call() {
     let directory = tempfile::tempdir().unwrap();
@@ -289,7 +288,7 @@ async fn what_is_told_of_a_call_is_that_of_this_call() {
     assert!(!ended.contains("printed before"), "{ended}");
 }
 
-/// Polls one call of `count_calls` once; what it said, where that was all it took.
+/// Polls one call of `count_calls` once; its answer if that completes the call.
 fn count_at_once(toolbox: &Toolbox) -> Option<String> {
     let mut counted = std::pin::pin!(call(toolbox, "count_calls", json!({})));
     match counted.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -298,18 +297,18 @@ fn count_at_once(toolbox: &Toolbox) -> Option<String> {
     }
 }
 
-/// Short calls run on the thread that read them, as those of fresh instances do: one after the other before anything is
-/// cleaned up, each by the same instance.
+/// Short calls run on the thread that read them, as with fresh instances: in sequence before the cleanup, and by one
+/// instance.
 #[test]
 fn short_calls_of_a_reused_instance_run_inline() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let toolbox = runtime.block_on(only(Reuse { max_calls: u32::MAX, ..USUAL }));
     let reader = move || {
-        // The first one has its schema compiled, for which it would leave this thread.
+        // The first call compiles the schema, for which it would leave this thread.
         runtime.block_on(count(&toolbox));
         inline::enable();
         let _inside = runtime.enter();
-        // A call that took long, as any may on a busy machine, is none to be followed inline.
+        // haft does not run the next call inline after a long call, which may happen on a busy machine.
         until_some("two calls run inline", || {
             runtime.block_on(count(&toolbox));
             let two = count_at_once(&toolbox).zip(count_at_once(&toolbox));

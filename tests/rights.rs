@@ -39,7 +39,7 @@ impl Fixture {
         self.path("granted")
     }
 
-    /// All there is beside `granted`: names, kinds, sizes, links, times and contents.
+    /// The state of all files beside `granted`: names, kinds, links, times and contents.
     fn outside(&self) -> Vec<String> {
         let mut seen = Vec::new();
         for name in ["outside", "granted-lookalike"] {
@@ -61,7 +61,7 @@ impl Fixture {
     }
 }
 
-/// All there is at a path and below: names, kinds, links, times and contents.
+/// Collects the state of a path and of all files below it: modes, links, times and contents.
 pub(crate) fn scan(path: &Path, seen: &mut Vec<String>) {
     let metadata = fs::symlink_metadata(path).unwrap();
     let content = if metadata.is_file() { fs::read_to_string(path).unwrap() } else { String::new() };
@@ -76,7 +76,7 @@ pub(crate) fn scan(path: &Path, seen: &mut Vec<String>) {
     }
 }
 
-/// WA02: without a grant there are no files at all.
+/// WA02: a guest without a grant sees no files.
 #[tokio::test]
 async fn without_a_grant_there_are_no_files() {
     let fixture = Fixture::new();
@@ -124,7 +124,7 @@ async fn without_a_grant_there_are_no_files() {
     }
 }
 
-/// WA02: without a grant there is nothing of the process to be seen.
+/// WA02: a guest without a grant sees no environment, arguments, input or home of the process.
 #[tokio::test]
 async fn without_a_grant_there_is_no_process() {
     let guest = Guest::new(Grant::none()).await;
@@ -141,7 +141,7 @@ async fn without_a_grant_there_is_no_process() {
     assert_eq!(paths, "current Ok(\"/\")\nworkspace None\npath ~/x");
 }
 
-/// WA02: without a grant there is no network.
+/// WA02: a guest without a grant has no network.
 #[tokio::test]
 async fn without_a_grant_there_is_no_network() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -191,7 +191,7 @@ async fn without_a_grant_there_is_no_network() {
     assert!(datagrams.recv(&mut [0; 8]).is_err());
 }
 
-/// WA02: a granted address is that address and that port.
+/// WA02: a grant of an address allows only that address and that port.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_granted_address_is_reached_and_no_other() {
     let granted = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -219,7 +219,7 @@ async fn a_granted_address_is_reached_and_no_other() {
     }
     other.set_nonblocking(true).unwrap();
     assert!(other.accept().is_err());
-    // The hint's own line allows it.
+    // The line of the hint allows the connection.
     let guest = Guest::new(Grant::none().with_host(other_address.to_string().parse().unwrap())).await;
     guest.says("connect", json!({ "addr": other_address.to_string() })).await;
     assert!(
@@ -230,7 +230,7 @@ async fn a_granted_address_is_reached_and_no_other() {
     );
 }
 
-/// What a granted directory allows, so that the refusals below mean something.
+/// A guest can use a writable directory in every way; the refusals of the tests below depend on that.
 #[tokio::test]
 async fn a_writable_directory_can_be_used() {
     let fixture = Fixture::new();
@@ -257,7 +257,7 @@ async fn a_writable_directory_can_be_used() {
     assert!(!path("file").exists() && !path("new").exists());
 }
 
-/// WA02: what was granted for reading cannot be changed in any way.
+/// WA02: a guest cannot change a directory that is granted for reading.
 #[tokio::test]
 async fn a_directory_granted_for_reading_cannot_be_changed() {
     let fixture = Fixture::new();
@@ -297,12 +297,12 @@ async fn a_directory_granted_for_reading_cannot_be_changed() {
     assert_eq!(after, before);
 }
 
-/// WA02: paths that lead out of a writable directory, by their text or by what lies on disk.
+/// WA02: no path leads out of a writable directory, neither by its text nor by links on the disk.
 #[tokio::test]
 async fn no_path_leads_out_of_a_writable_directory() {
     let fixture = Fixture::new();
     let granted = fixture.granted();
-    // Put there by the person, as a repository may bring them along.
+    // Links that a person created, as a repository may contain.
     symlink(fixture.path("outside/file"), granted.join("leaf")).unwrap();
     symlink(fixture.path("outside"), granted.join("parent")).unwrap();
     symlink("../outside", granted.join("relative")).unwrap();
@@ -345,7 +345,7 @@ async fn no_path_leads_out_of_a_writable_directory() {
             ("set_times", json!({ "path": path })),
             ("open", json!({ "path": path })),
         ] {
-            // A hard link to a link is one more link, and leads as little anywhere.
+            // A hard link to a link is another link, and leads outside as little as the first.
             let linked =
                 tool == "hardlink" && fs::symlink_metadata(path).is_ok_and(|there| there.is_symlink());
             assert_eq!(guest.call(tool, arguments.clone()).await.is_error, !linked, "{tool} {arguments}");
@@ -361,7 +361,7 @@ async fn no_path_leads_out_of_a_writable_directory() {
     assert_eq!(fs::read_to_string(granted.join("file")).unwrap(), "granted file");
 }
 
-/// WA02: removing or renaming a link affects the link alone; its target stays.
+/// WA02: removing or renaming a link affects only the link, not its target.
 #[tokio::test]
 async fn links_are_removed_and_replaced_themselves() {
     let fixture = Fixture::new();
@@ -378,7 +378,7 @@ async fn links_are_removed_and_replaced_themselves() {
     fixture.assert_outside_unchanged("links");
 }
 
-/// WA02: a guest that makes its own links gets nowhere by them.
+/// WA02: links that a guest creates do not lead out of its grant.
 #[tokio::test]
 async fn links_that_a_guest_makes_lead_nowhere() {
     let fixture = Fixture::new();
@@ -402,7 +402,7 @@ async fn links_that_a_guest_makes_lead_nowhere() {
             fixture.assert_outside_unchanged(&format!("{target} {}", path.display()));
         }
     }
-    // One link to a directory inside, turned outwards by renaming the directory it stands in.
+    // A link to a directory inside, which leads outside after its directory is renamed.
     guest.says("create", json!({ "path": granted.join("folder/deep"), "directory": true })).await;
     guest.says("symlink", json!({ "from": "../../outside", "to": granted.join("folder/deep/up") })).await;
     guest.says("rename", json!({ "from": granted.join("folder/deep"), "to": granted.join("deep") })).await;
@@ -410,7 +410,7 @@ async fn links_that_a_guest_makes_lead_nowhere() {
     fixture.assert_outside_unchanged("renamed link");
 }
 
-/// WA02: two grants stay two: nothing moves from where a guest may only read to where it may write.
+/// WA02: a guest cannot move or link files between a readable and a writable grant.
 #[tokio::test]
 async fn nothing_moves_between_grants() {
     let fixture = Fixture::new();
@@ -442,7 +442,7 @@ async fn nothing_moves_between_grants() {
     assert_eq!(fs::read_to_string(granted.join("file")).unwrap(), "granted file");
 }
 
-/// WA02: hints tell what is really missing, and a path below no grant does not exist.
+/// WA02: a hint names the missing right, and a path outside of all grants does not exist for the guest.
 #[tokio::test]
 async fn hints_name_what_would_allow_it() {
     let fixture = Fixture::new();
@@ -506,7 +506,7 @@ async fn hints_name_what_would_allow_it() {
     }
 }
 
-/// S12: the names in a hint may be a guest's own; no line of a hint is.
+/// S12: a name that a guest chose cannot add a line to a hint.
 #[tokio::test]
 async fn a_name_makes_no_hint() {
     let fixture = Fixture::new();
@@ -522,8 +522,7 @@ async fn a_name_makes_no_hint() {
     );
 }
 
-/// WA02:
-/// A directory that was granted and is something else now is not opened.
+/// WA02: haft does not open a granted directory that was replaced by a link.
 #[tokio::test]
 async fn a_grant_does_not_follow_a_link_put_in_its_place() {
     let fixture = Fixture::new();
@@ -536,7 +535,7 @@ async fn a_grant_does_not_follow_a_link_put_in_its_place() {
     fs::rename(&deep, granted.join("was")).unwrap();
     let shown = deep.display();
     for place in [&deep, &granted] {
-        // First the directory itself is swapped, then one above it.
+        // First the directory itself is replaced, then its parent.
         fs::rename(place, fixture.path("aside")).unwrap_or_default();
         symlink(fixture.path("outside"), place).unwrap();
         let refused = guest.fails("create", json!({ "path": deep.join("new") })).await;
@@ -557,13 +556,13 @@ async fn a_grant_does_not_follow_a_link_put_in_its_place() {
             "Tool error: No such file or directory (os error 44)\nhint: a granted directory cannot be opened: `{shown}`: No such file or directory (os error 2)"
         )
     );
-    // It may come into being after the grant.
+    // A granted directory may be created after the grant.
     fs::create_dir(&deep).unwrap();
     guest.says("create", json!({ "path": deep.join("new") })).await;
     assert!(deep.join("new").exists());
 }
 
-/// A granted directory goes by the name it was granted under and by its real one.
+/// A directory that is granted through a link is accessible by the link's path and by its real path.
 #[tokio::test]
 async fn a_directory_granted_through_a_link_has_both_names() {
     let fixture = Fixture::new();
@@ -577,7 +576,7 @@ async fn a_directory_granted_through_a_link_has_both_names() {
     assert_eq!(fs::read_to_string(fixture.granted().join("new")).unwrap(), "new text");
 }
 
-/// Makes a FIFO that a process waits to write to.
+/// Creates a FIFO, and a thread that waits to write to it.
 fn waited_fifo(path: &Path) -> std::thread::JoinHandle<()> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     mknodat(CWD, path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
@@ -592,7 +591,7 @@ fn waited_fifo(path: &Path) -> std::thread::JoinHandle<()> {
     writer
 }
 
-/// WA03: what would wait for ever, or does something by being opened, is not opened at all.
+/// WA03: a guest cannot open FIFOs and sockets, because an open call could wait without end or have an effect.
 #[tokio::test]
 async fn fifos_and_sockets_are_not_opened() {
     let fixture = Fixture::new();
@@ -608,7 +607,7 @@ async fn fifos_and_sockets_are_not_opened() {
         sandbox(SandboxMode::Sandbox),
         sandbox(SandboxMode::Rwx),
     ] {
-        // Its own time limit does not end what waits.
+        // The time limit must not end a call that waits.
         let guest = Guest::within(grant, Limits { time: HANG * 2, ..Limits::default() }).await;
         let tried = async {
             for path in [&fifo, &socket, &granted.join("link")] {
@@ -620,13 +619,13 @@ async fn fifos_and_sockets_are_not_opened() {
         };
         within("nothing is waited for", tried).await;
     }
-    // Had anybody opened it for reading, the writer would be gone.
+    // A reader would have released the writer.
     assert!(!writer.is_finished());
     drop(fs::File::open(&fifo).unwrap());
     writer.join().unwrap();
 }
 
-/// WA02: haft's own environment and memory are files too, and unreadable however much was granted.
+/// WA02: a guest cannot read the files of haft's process in `/proc`, with any grant.
 #[tokio::test]
 #[cfg(target_os = "linux")]
 async fn processes_are_no_files() {
@@ -662,9 +661,7 @@ async fn processes_are_no_files() {
     }
 }
 
-/// SB03:
-/// Where everything may be read, links are followed as the person would, and what is read that way
-/// cannot be written that way.
+/// SB03: with a right to read everywhere a guest follows links for reading, but cannot write through them.
 #[tokio::test]
 async fn links_are_followed_for_reading_only() {
     let fixture = Fixture::new();
@@ -685,7 +682,7 @@ async fn links_are_followed_for_reading_only() {
     ] {
         assert_eq!(guest.says(tool, json!({ "path": path })).await, expected, "{tool} {}", path.display());
     }
-    // Asked about itself, a link is a link, also behind another one.
+    // The type of a link is a link, also through another link.
     for path in [granted.join("leaf"), fixture.path("links/back/leaf")] {
         assert!(guest.says("stat", json!({ "path": path })).await.contains("is_symlink: true"));
         assert!(guest.fails("open_nofollow", json!({ "path": path })).await.contains("os error 32"));
@@ -710,8 +707,7 @@ async fn links_are_followed_for_reading_only() {
     assert!(!granted.join("stolen").exists());
 }
 
-/// SB03:
-/// A path means the same with and without the workspace in front.
+/// SB03: a relative path and the path with the workspace in front are equivalent.
 #[tokio::test]
 async fn relative_paths_start_from_the_workspace() {
     let fixture = Fixture::new();
@@ -732,7 +728,7 @@ async fn relative_paths_start_from_the_workspace() {
         }
         guest.says("write", json!({ "path": "folder/relative", "text": "x" })).await;
         fs::remove_file(fixture.granted().join("folder/relative")).unwrap();
-        // Where one path does not exist, no other stands in for it.
+        // A path that does not exist is not replaced by another.
         guest.fails("open", json!({ "path": "/file" })).await;
         guest.fails("open", json!({ "path": "/folder/file" })).await;
         let said = guest.says("set_dir", json!({ "directory": fixture.granted(), "path": "file" })).await;

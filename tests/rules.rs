@@ -15,7 +15,7 @@ fn run(command: &str) -> Value {
     json!({"name": "bash", "arguments": {"command": command}})
 }
 
-/// The same rules behind an MCP client: it is asked by elicitation, and only about what a rule or a setting says.
+/// The rules apply to an MCP client's calls; haft asks by elicitation, and only if a rule or a setting requires it.
 #[test]
 fn a_client_is_asked_as_the_rules_say() {
     let stage = Stage::new(RULES);
@@ -51,7 +51,7 @@ fn a_client_is_asked_as_the_rules_say() {
     assert!(!stage.path("ran").exists());
 }
 
-/// A rule that names nothing keeps a server from starting, and a change to one from being taken.
+/// A rule without a tool prevents the start of a server, and a running server does not adopt it.
 #[test]
 fn a_server_has_no_rule_that_names_nothing() {
     let stage = Stage::new("[agent]\ndeny = [\"bsah(rm *)\"]\n");
@@ -102,7 +102,7 @@ fn rules_name_tools_that_there_are() {
     assert!(answer.stderr.contains("not checked: `allow` in `[agent]`: `run_shell`"), "{}", answer.stderr);
 }
 
-/// Who types a call is not asked by a rule; what never runs does not run.
+/// A call that a person types is not subject to `ask`, but `deny` refuses it.
 #[test]
 fn a_person_s_own_call_is_only_refused() {
     let home = Home::new();
@@ -120,7 +120,7 @@ fn a_person_s_own_call_is_only_refused() {
     assert_eq!(home.call("time", &json!({})).code, 0);
 }
 
-/// Calls of a model that nobody sits before: what is asked about is refused, and the journal says which rule it was.
+/// Without a person a model's call that needs approval is refused, and the journal names the rule.
 #[test]
 fn the_journal_says_which_rule_decided() {
     let script = |messages: &[Value]| {

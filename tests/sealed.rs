@@ -1,5 +1,5 @@
-//! Files that decide the rights of tools cannot be changed by tools: tried by bash, by the built-in tools and by a
-//! guest, on files that program.toml names and on links to them.
+//! Tools cannot change files that decide the rights of tools: the tests try `bash`, the built-in tools and a guest,
+//! on files that program.toml names and on links to them.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -19,7 +19,7 @@ use crate::workspace::{Workspace, confiner};
 
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nworkspace = \".\"\n";
 
-/// Tries to write `file` with everything that can write, and says who did.
+/// Tries to write `file` with every tool that can write, and returns the tools that succeeded.
 fn writers(home: &Home, file: &str) -> Vec<&'static str> {
     let path = home.work().join(file);
     let before = fs::read(&path).unwrap();
@@ -41,7 +41,7 @@ fn writers(home: &Home, file: &str) -> Vec<&'static str> {
     who
 }
 
-/// X8, X14: the files that program.toml names are sealed, whoever tries.
+/// X8, X14: no tool can write the files of program.toml that decide rights.
 #[test]
 fn files_that_decide_rights_are_not_written() {
     let home = Home::new();
@@ -72,8 +72,8 @@ fn files_that_decide_rights_are_not_written() {
     assert_eq!(writers(&home, "free.txt"), ["bash", "write", "x__write"]);
 }
 
-/// X14: with a backend elsewhere, a command of this machine rewrites no `ssh_config`: haft's own `ssh` would run its
-/// `ProxyCommand`, which nothing confines. X15: the key of a certificate is read by nobody.
+/// X14: with a remote backend, a command of this machine cannot rewrite `ssh_config`: haft's own `ssh` would run its
+/// `ProxyCommand` outside of the sandbox. X15: a command cannot read the key of a certificate.
 #[test]
 fn what_ssh_and_nats_are_told_is_closed_to_commands() {
     let home = Home::new();
@@ -103,8 +103,8 @@ fn what_ssh_and_nats_are_told_is_closed_to_commands() {
     assert_eq!(read.stdout.matches("the-bytes-of-it").count(), 1, "{}{}", read.stdout, read.stderr);
 }
 
-/// X2: a link on the way to program.toml, in a directory that tools may write, is refused with the way out; one
-/// elsewhere is none of a tool's.
+/// X2: haft refuses a link to program.toml in a directory that tools can write, and says how to avoid the link; haft
+/// accepts a link elsewhere.
 #[test]
 fn a_link_that_a_tool_could_replace_is_refused() {
     let home = Home::new();
@@ -129,7 +129,7 @@ fn a_link_that_a_tool_could_replace_is_refused() {
     assert_eq!((ran.stdout.as_str(), ran.code), ("ran\n", 0), "{}", ran.stderr);
 }
 
-/// What programs of the following tests say besides [`HEAD`].
+/// The part of the following tests' programs besides [`HEAD`].
 const KEY: &str = "[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = { file = \"key.txt\" }\n";
 
 fn serve(home: &Home) -> Peer {
@@ -141,13 +141,13 @@ fn serve(home: &Home) -> Peer {
     peer
 }
 
-/// Puts another file in the place of one, as editors do and `haft add`.
+/// Replaces a file by a rename, as editors and `haft add` do.
 fn replace(home: &Home, file: &str, text: &str) {
     home.write("new", text);
     fs::rename(home.work().join("new"), home.work().join(file)).unwrap();
 }
 
-/// Begins a command that waits until it is let go, and then does `more`.
+/// Begins a command that waits for the file `go`, and then does `more`.
 fn begin(peer: &mut Peer, home: &Home, more: &str) -> i64 {
     for file in ["begun", "go"] {
         let _ = fs::remove_file(home.work().join(file));
@@ -159,7 +159,7 @@ fn begin(peer: &mut Peer, home: &Home, more: &str) -> i64 {
     call
 }
 
-/// X6: a command that runs is ended when what it is sealed against is replaced, and the next one is sealed anew.
+/// X6: if a sealed file is replaced, haft ends the running command, and seals the new file for the next command.
 #[test]
 fn a_command_is_ended_when_a_sealed_file_is_replaced() {
     let home = Home::new();
@@ -170,7 +170,7 @@ fn a_command_is_ended_when_a_sealed_file_is_replaced() {
     let files = [
         ("program.toml", format!("{program}# saved\n")),
         ("key.txt", "second-key-9876543210\n".to_owned()),
-        // Not there before.
+        // The file did not exist before.
         ("program.lock", String::new()),
     ];
     for (file, new) in files {
@@ -188,7 +188,7 @@ fn a_command_is_ended_when_a_sealed_file_is_replaced() {
     }
 }
 
-/// X6: whoever edits a sealed file where it is, or works with any other, ends nothing.
+/// X6: an edit of a sealed file in place, or work on other files, ends no command.
 #[test]
 fn what_leaves_the_sealed_files_where_they_are_ends_nothing() {
     let home = Home::new();
@@ -213,7 +213,8 @@ fn what_leaves_the_sealed_files_where_they_are_ends_nothing() {
     }
 }
 
-/// X6: a server that runs is ended too; the call that it was at says why, and the next has a new one, sealed anew.
+/// X6: if a sealed file is replaced, haft also ends a running server with the reason. The next call starts a server
+/// with the new file sealed.
 #[test]
 fn a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     let home = Home::new();
@@ -239,7 +240,8 @@ fn a_server_is_started_anew_when_a_sealed_file_is_replaced() {
     assert!(methods.iter().filter(|method| *method == "initialize").count() >= 2, "{methods:?}");
 }
 
-/// X6: what asks for it goes on when no process lives that is sealed against another file, and all others do.
+/// X6: `end_outdated` returns after all processes have ended that are sealed against a replaced file, and ends no
+/// other process.
 #[tokio::test]
 async fn whoever_asks_waits_until_nothing_outdated_lives() {
     let workspace = Workspace::unheard();
@@ -255,7 +257,7 @@ async fn whoever_asks_waits_until_nothing_outdated_lives() {
     let root = Root::resolve(&workspace.path(""), &file).unwrap();
     let (sealed, free) =
         (service(&workspace.grant.clone().with_fixed(root)).await, service(&workspace.grant).await);
-    // Ready for a command, and perhaps at it.
+    // The process waits for a command, or runs one already.
     let ends = |service: &Service| read(&service.output, &mut [0; 1]);
     confiner.end_outdated().await.unwrap();
     assert_eq!([&sealed, &free].map(ends), [Err(Errno::AGAIN); 2]);

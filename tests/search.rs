@@ -14,7 +14,7 @@ fn searching_at(server: &Server, path: &str) -> Web {
     Web::new(&format!("search_url = \"{}{path}\"", server.url()))
 }
 
-/// An engine that answers by what is searched for.
+/// A search engine whose answer depends on the query.
 fn engine() -> Server {
     Server::answering(|head| {
         let target = head.split(' ').nth(1).unwrap_or_default();
@@ -39,7 +39,8 @@ fn fails(web: &Web, query: &str) -> String {
     web.fails("web_search", &json!({ "query": query }))
 }
 
-/// WS01, WS02, WS04: the request as the engine sees it, the results as a model sees them.
+/// WS01, WS02, WS04: the engine receives a correct request, and the model receives the results without
+/// advertisements.
 #[test]
 fn results_of_another_endpoint() {
     let engine = engine();
@@ -60,7 +61,8 @@ fn results_of_another_endpoint() {
     assert!(engine.seen()[1].starts_with("GET /s?kl=de-de&q=x&df=m HTTP/1.1\r\n"), "{:?}", engine.seen());
 }
 
-/// WS03: three reasons for no results are told apart.
+/// WS03: haft distinguishes the reasons for missing results: no matches, a check for robots, an unknown layout and an
+/// HTTP error.
 #[test]
 fn nothing_a_wall_and_another_layout() {
     let engine = engine();
@@ -71,7 +73,7 @@ fn nothing_a_wall_and_another_layout() {
     assert!(fails(&web, "broken").contains("it answered with HTTP 500"));
 }
 
-/// WS04: nothing but the endpoint's host is reached.
+/// WS04: a search reaches only the host of `search_url`.
 #[test]
 fn a_search_goes_to_the_endpoint_and_nowhere_else() {
     let (engine, other) = (engine(), engine());
@@ -84,7 +86,7 @@ fn a_search_goes_to_the_endpoint_and_nowhere_else() {
         engine.url()
     );
     assert_eq!(refused, expected);
-    // What is allowed to others is not allowed to it.
+    // Hosts that are allowed for other tools are not allowed for a search.
     let allow = format!("host={}", other.url());
     let web =
         Web::new(&format!("search_url = \"{}/html/\"\nfetch_allow = [\"{}\"]", engine.url(), other.url()));
@@ -92,7 +94,7 @@ fn a_search_goes_to_the_endpoint_and_nowhere_else() {
     assert!(other.seen().is_empty());
 }
 
-/// WS01: the query is checked before anybody is asked.
+/// WS01: haft refuses an empty or too long query before it sends a request.
 #[test]
 fn a_query_must_say_something() {
     let engine = engine();
@@ -102,7 +104,7 @@ fn a_query_must_say_something() {
     assert!(engine.seen().is_empty());
 }
 
-/// RG04: the switch.
+/// RG04: `search = false` removes the tool.
 #[test]
 fn search_can_be_switched_off() {
     let off = Web::new("search = false").haft(&["call", "web_search", r#"{"query": "x"}"#]);

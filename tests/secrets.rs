@@ -16,7 +16,7 @@ use crate::agent::fake::{Answer, Fake, calls, says};
 use crate::common::{hostile, own_cache};
 use crate::http::server::{Server, with};
 
-/// In the environment, under a name that only providers use, and used for nothing.
+/// In the environment, under a name that only providers use, and unused.
 const UNUSED: &str = "sk-unused-4711-QmFzZTY0";
 /// In a file, as the provider's key.
 const KEY: &str = "sk-file-0815/with+odd=characters";
@@ -26,13 +26,13 @@ const HEADER: &str = "gateway-header-5f3a9c";
 const PLUGIN: &str = "plugin-header-77ab12";
 /// In the environment, for an MCP server.
 const SERVER: &str = "server-variable-90cd34";
-/// In the kernel's keyring, where there is one.
+/// In the kernel's keyring, if the kernel has one.
 const RING: &str = "keyring-entry-e5f678";
 
-/// Those that haft holds in every test.
+/// The secrets that haft has in every test.
 const ALL: [&str; 5] = [UNUSED, KEY, HEADER, PLUGIN, SERVER];
 
-/// A home directory in which haft may do as it likes, with the key beside it.
+/// A home directory for haft's files, and a separate directory with the key.
 struct Home {
     directory: tempfile::TempDir,
     keys: tempfile::TempDir,
@@ -43,7 +43,7 @@ impl Home {
         Self::granting(base_url, "https://api.test")
     }
 
-    /// The same, with a plugin that may reach `host`, with a secret.
+    /// A home whose plugin can reach `host` with a secret.
     fn granting(base_url: &str, host: &str) -> Self {
         let temporary = || tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let home = Self { directory: temporary(), keys: temporary() };
@@ -85,13 +85,13 @@ impl Home {
         command
     }
 
-    /// Both streams of haft, as they come.
+    /// The text of both output streams of haft.
     fn haft(&self, arguments: &[&str]) -> String {
         let Output { stdout, stderr, .. } = self.command(arguments).output().unwrap();
         format!("{}\n{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr))
     }
 
-    /// The files that hold one of the secrets, in any form that shows it.
+    /// The files that contain a secret in any readable form.
     fn files_with_secrets(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut folders = vec![self.directory.path().to_owned()];
@@ -149,17 +149,17 @@ enabled = false
     )
 }
 
-/// The secrets that `text` shows.
+/// The secrets that appear in `text`.
 fn shown(text: &str) -> impl Iterator<Item = &'static str> {
     ALL.into_iter().filter(move |secret| {
-        // What is left of one that was cut is as bad.
+        // A truncated secret counts too.
         let encoded = BASE64_STANDARD.encode(secret);
         let forms = [&secret[..secret.len() - 4], &secret[4..], &encoded[..encoded.len() - 4]];
         forms.iter().any(|form| text.contains(form))
     })
 }
 
-/// What makes a child and a guest tell all they know, with what they were handed by the model.
+/// A command that prints all accessible data of a child, and the secrets that the model passed.
 fn confession() -> String {
     let all = ALL.join(" ");
     format!(
@@ -169,8 +169,8 @@ fn confession() -> String {
     )
 }
 
-/// CL04: a secret in the environment, in a key file and in a granted header is in no file, no output
-/// and no child, whatever is done; and each goes where it should.
+/// CL04: a secret in the environment, in a key file or in a granted header appears in no file, no output and no
+/// child, and each secret reaches its destination.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_in_no_file_output_or_child() {
     let bash = json!({ "command": confession() }).to_string();
@@ -190,7 +190,7 @@ async fn a_secret_is_in_no_file_output_or_child() {
         ),
     ])
     .await;
-    // Repeats what it is asked with.
+    // The server repeats the request in its answer.
     let server = Server::answering(|head| with("200 OK", "", head));
     let home = Home::granting(&fake.base_url(), &server.url());
     let ask = json!({ "url": server.url() }).to_string();
@@ -221,7 +221,7 @@ async fn a_secret_is_in_no_file_output_or_child() {
     assert_eq!(fake.header("x-gateway"), Some(HEADER.into()));
     assert!(server.seen().concat().contains(&format!("x-key: Key {PLUGIN}\r\n")), "{:?}", server.seen());
     assert!(outputs[6].contains(&format!("x-key: Key {}", "*".repeat(PLUGIN.len()))), "{}", outputs[6]);
-    // What the model was told of its calls.
+    // The results of the model's calls.
     for request in fake.requests() {
         let report =
             request["messages"].as_array().unwrap().iter().filter(|message| message["role"] == "tool");
@@ -231,7 +231,7 @@ async fn a_secret_is_in_no_file_output_or_child() {
     fake.assert_done();
 }
 
-/// CL04: a keyring's entry is as good as any other place, and what is read from it is left out too.
+/// CL04: haft uses a key from the keyring, and removes it from all outputs.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_from_the_keyring_is_used_and_not_shown() {
     use linux_keyutils::{KeyRing, KeyRingIdentifier};
@@ -258,7 +258,7 @@ async fn a_key_from_the_keyring_is_used_and_not_shown() {
     assert_eq!(fake.header("authorization"), Some(format!("Bearer {RING}")));
 }
 
-/// What cannot be read is named with its place and the way out.
+/// The error for an unreadable secret names its source and the way to correct it.
 #[test]
 fn a_secret_that_is_not_there_is_said_with_the_way_out() {
     let home = Home::new("http://127.0.0.1:1/v1");
@@ -280,7 +280,7 @@ fn a_secret_that_is_not_there_is_said_with_the_way_out() {
     }
 }
 
-/// A key that everybody can read is used, and said.
+/// haft uses a key file that other users can read, and warns of it.
 #[test]
 fn a_key_that_everybody_can_read_is_warned_of() {
     let home = Home::new("http://127.0.0.1:1/v1");

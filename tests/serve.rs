@@ -1,4 +1,4 @@
-//! `haft serve` from a client's side: raw JSON-RPC on its standard streams and over HTTP, and the client library of
+//! `haft serve` as a client sees it: raw JSON-RPC on its standard streams and over HTTP, and the client library of
 //! another implementation.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
@@ -30,19 +30,19 @@ use serde_json::{Value, json};
 use crate::common::wait::until;
 use crate::common::{cache, hostile};
 
-/// A home and a program with the hostile guest in it.
+/// A home and a program with the hostile guest.
 pub(crate) struct Stage {
     directory: tempfile::TempDir,
 }
 
-/// What lets the guest write in the folder with the program.
+/// The grant that allows the guest to write in the program's folder.
 pub(crate) const WRITES_HERE: &str = "[plugins.grant]\nwrite = [\".\"]\n";
 
-/// Once for all tests: what haft does with plugins that it never saw is a test of its own.
+/// One run for all tests: another test checks plugins that haft has never loaded.
 static SEEN: Once = Once::new();
 
 impl Stage {
-    /// A stage with a program.toml that says `text` besides naming the program and the guest.
+    /// A stage whose program.toml has `text` besides the program and the guest.
     pub(crate) fn new(text: &str) -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         for folder in ["work", "tmp"] {
@@ -63,7 +63,7 @@ impl Stage {
         fs::write(self.path("program.toml"), named).unwrap();
     }
 
-    /// Agrees to what a program that says `text` asks for: it may be put there while it is served.
+    /// Records consent to a program with `text`, so that it can be served later.
     pub(crate) fn agree_to(&self, text: &str) {
         let before = fs::read(self.path("program.toml")).unwrap();
         self.program(text);
@@ -75,7 +75,7 @@ impl Stage {
         self.directory.path().join("work").join(name)
     }
 
-    /// The arguments of a call of `guest__hold`, which goes on until [`release`](Self::release). Its guest needs
+    /// The arguments of a call of `guest__hold`, which runs until [`release`](Self::release). Its guest needs
     /// [`WRITES_HERE`].
     pub(crate) fn hold(&self, name: &str) -> Value {
         fs::write(self.path("held"), "held to the end").unwrap();
@@ -84,12 +84,12 @@ impl Stage {
         json!({"directory": directory, "ready": ready, "go": go, "name": "held"})
     }
 
-    /// Waits until a call of `guest__hold` is under way.
+    /// Waits until a call of `guest__hold` runs.
     pub(crate) fn await_held(&self, name: &str) {
         until("the guest holds", || self.path(&format!("{name}.ready")).exists());
     }
 
-    /// Lets the calls of `guest__hold` end, with this answer: "held to the end".
+    /// Lets the calls of `guest__hold` end with the answer "held to the end".
     pub(crate) fn release(&self) {
         fs::write(self.path("go"), "").unwrap();
     }
@@ -98,7 +98,7 @@ impl Stage {
         self.directory.path()
     }
 
-    /// haft in the folder with the program, with this home.
+    /// haft in the program's folder, with this home.
     pub(crate) fn command(&self, arguments: &[&str]) -> std::process::Command {
         let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_haft"));
         command

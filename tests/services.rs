@@ -21,7 +21,7 @@ use crate::cli::Home;
 use crate::common::wait::until;
 use crate::workspace::{Workspace, confiner};
 
-/// Connects to each of its arguments, and prints the first words of the service or the error.
+/// Connects to each of its arguments, and prints the first bytes of the service or the error.
 const CLIENT: &str = r#"
 import errno, os, socket, sys
 for where in sys.argv[1:]:
@@ -40,11 +40,11 @@ for where in sys.argv[1:]:
         print(where, errno.errorcode[error.errno])
 "#;
 
-/// Says its name to each client.
+/// Sends its name to each client.
 fn says(listener: UnixListener, name: &'static str) {
     std::thread::spawn(move || {
         for stream in listener.incoming().map_while(Result::ok) {
-            // Some go at once.
+            // Some clients disconnect at once.
             let _ = { stream }.write_all(name.as_bytes());
         }
     });
@@ -67,7 +67,7 @@ async fn bash(workspace: &Workspace, command: &str) -> ToolResult {
     workspace.call(&bash, json!({ "command": command })).await.unwrap()
 }
 
-/// With all of the network, with none and with single hosts.
+/// A process reaches a granted socket and no other, with all of the network, without network and with single hosts.
 #[tokio::test]
 async fn a_granted_socket_is_reached_and_no_other() {
     let place = tempfile::tempdir().unwrap();
@@ -109,8 +109,8 @@ async fn a_granted_socket_is_reached_and_no_other() {
     }
 }
 
-/// In a directory that the process may write, it is the file that counts, and elsewhere the path: a service may start
-/// again.
+/// In a directory that the process can write, the grant applies to the socket's inode, so that renames and links lead
+/// to no other service. Elsewhere the grant applies to the path, so that a service can restart.
 #[tokio::test]
 async fn no_rename_and_no_link_leads_to_another_service() {
     let mut workspace = workspace(|grant| grant);
@@ -148,7 +148,7 @@ async fn no_rename_and_no_link_leads_to_another_service() {
     assert!(said.contains(&format!("{again} first")) && said.contains(&format!("{again} second")), "{said}");
 }
 
-/// A port is that of this machine, by either version of IP.
+/// A granted port is a port of this machine, over IPv4 and IPv6.
 #[tokio::test]
 async fn a_granted_port_is_reached_and_no_other() {
     let port = |listener: TcpListener| {
@@ -176,7 +176,8 @@ async fn a_granted_port_is_reached_and_no_other() {
     assert!(six.is_empty() || said.contains(&format!("{six} hello")), "{said}");
 }
 
-/// program.toml, the line of a refusal, and `haft grant`; a client finds its service by its variable.
+/// A service can be granted in program.toml, by the line of a refusal, and by `haft grant`; a client finds its
+/// service by its variable.
 #[test]
 fn a_service_is_granted_by_its_line() {
     let home = Home::new();

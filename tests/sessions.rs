@@ -1,4 +1,4 @@
-//! Sessions from a user's side: the saved data of a run, its continuation after any end, and `haft chat` at a real
+//! Sessions as a user sees them: the saved data of a run, its continuation after any end, and `haft chat` at a real
 //! terminal.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and a terminal for it")]
@@ -28,7 +28,7 @@ use serde_json::Value;
 pub(crate) use self::model::{Model, Says, answers, asked};
 use crate::cli::{Answer, Home};
 
-/// A place to work in whose program asks `model`.
+/// A workspace whose program uses `model`.
 struct Place {
     home: Home,
     model: Model,
@@ -73,7 +73,7 @@ impl Place {
         entries.map(|entry| entry.unwrap().path()).collect()
     }
 
-    /// The sessions that `haft session list` lists.
+    /// The sessions in the output of `haft session list`.
     fn listed(&self) -> Vec<Value> {
         let answer = self.haft(&["session", "list", "--json"]);
         assert_eq!(answer.code, 0, "{}", answer.stderr);

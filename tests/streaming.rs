@@ -27,7 +27,7 @@ async fn within(grant: Grant, limits: Limits) -> Guest {
     Guest::of(&component(), grant, limits).await
 }
 
-/// The pieces of answers that were told so far.
+/// The parts of answers so far.
 fn pieces(guest: &Guest) -> Vec<String> {
     let piece = |event| match event {
         Event::Partial { text, .. } => Some(text),

@@ -1,5 +1,5 @@
-//! The old turns of speech stay out of every text that a person reads: messages, help, the dashboard, documentation in
-//! the code, and every document. CONTRIBUTING.md has the rules, with the words to write instead.
+//! Old phrases are absent from every text that a person reads: messages, help, the dashboard, documentation in the
+//! code, and every document. CONTRIBUTING.md has the rules, with the words to write instead.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const TURNS: &[&str] = &[
     "say of themselves",
     "be it by",
     "so is a refusal that",
-    // Nouns that are missing.
+    // Missing nouns.
     "is none of",
     "that is none",
     "switches them as before",
@@ -38,7 +38,7 @@ const TURNS: &[&str] = &[
     "of everything else the model reads",
     "where it is to be used",
     "no such task of yours",
-    // Pictures, where the field has a term.
+    // Metaphors for the field's terms.
     "cannot be had",
     "is there already",
     "nothing is here",
@@ -72,10 +72,10 @@ const TURNS: &[&str] = &[
     "is left out of what is sent",
 ];
 
-/// The section of CONTRIBUTING.md that quotes turns beside the words to write instead.
+/// The section of CONTRIBUTING.md that quotes phrases beside the words to write instead.
 const EXAMPLES: &str = "## Words and sentences";
 
-/// Files that people read below `folder`: neither tests nor generated bindings.
+/// Collects the files below `folder` that people read: neither tests nor generated bindings.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
@@ -91,7 +91,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The text without unit tests and comments that are no documentation, in lower case, with single spaces.
+/// The text without unit tests and without comments that are not documentation, in lower case, with single spaces.
 fn read_by_people(text: &str) -> String {
     let product = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap();
     let product = product.split(EXAMPLES).enumerate().map(|(index, part)| {
@@ -109,7 +109,7 @@ fn read_by_people(text: &str) -> String {
     read.to_lowercase().split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The turns in a text, as whole words.
+/// The phrases in a text, as whole words.
 fn turns(read: &str) -> Vec<&'static str> {
     let is_word = |found: Option<char>| found.is_some_and(|found| found.is_alphanumeric() || found == '_');
     let is_whole = |(at, turn): (usize, &str)| {

@@ -26,10 +26,10 @@ use crate::serve::http::{Reply, Site};
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const CLIENT: &str = "b7ad6b7169203331";
 
-/// What nobody may find in what is sent.
+/// Text that must not appear in the sent data.
 const SECRET: &str = "what-was-said-4711";
 
-/// A server that plugins ask; the heads of what came.
+/// A server for requests of plugins, and the heads of the requests it received.
 fn site_for_guests() -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -47,7 +47,7 @@ fn site_for_guests() -> (String, Arc<Mutex<Vec<String>>>) {
     (address, heads)
 }
 
-/// A program whose MCP server is another haft, which tells `receiver`, and whose plugin may reach `site`.
+/// A program whose MCP server is another haft with the OTLP endpoint `receiver`, and whose plugin can reach `site`.
 fn stage(site: &str, receiver: &str) -> Stage {
     let stage = Stage::new("");
     let (haft, guest) = (env!("CARGO_BIN_EXE_haft"), hostile().display().to_string());
@@ -58,7 +58,7 @@ fn stage(site: &str, receiver: &str) -> Stage {
          tools = [\"http_get\"]\n[plugins.grant]\nhosts = [{site:?}]\n"
     );
     std::fs::write(&inner, plugin).unwrap();
-    // haft's own folders are closed to children.
+    // Children cannot access haft's own folders.
     let own = stage.home().join("tmp/own");
     let variables = [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", receiver),
@@ -66,7 +66,7 @@ fn stage(site: &str, receiver: &str) -> Stage {
         ("OTEL_BSP_SCHEDULE_DELAY", "50"),
         ("XDG_CACHE_HOME", own.to_str().unwrap()),
         ("XDG_STATE_HOME", own.to_str().unwrap()),
-        // Whoever starts it answers for its program.
+        // The test that starts it consents to its program.
         ("HAFT_TRUST", "1"),
     ];
     let environment: Vec<_> = variables.iter().map(|(name, value)| format!("{name} = {value:?}")).collect();
@@ -79,7 +79,7 @@ fn stage(site: &str, receiver: &str) -> Stage {
     stage
 }
 
-/// A call of 2026-07-28 that says what it is a part of.
+/// A call of protocol version 2026-07-28 with a parent span.
 fn call(site: &Site, tool: &str, arguments: &Value) -> Reply {
     let mut meta = meta(&json!({}));
     meta["traceparent"] = json!(format!("00-{TRACE}-{CLIENT}-01"));
@@ -92,12 +92,13 @@ fn call(site: &Site, tool: &str, arguments: &Value) -> Reply {
 fn serve(stage: &Stage, variables: &[(&str, &str)]) -> Site {
     let mut command = stage.command(&["serve", "--http", "127.0.0.1:0", "--token-env", "HAFT_TEST_TOKEN"]);
     command.env("HAFT_TEST_TOKEN", "a-token-of-the-test-4711").envs(variables.iter().copied());
-    // Nothing may ask these: the receiver is on this machine.
+    // No request must use a proxy: the receiver is on this machine.
     command.envs(["http_proxy", "https_proxy", "all_proxy"].map(|proxy| (proxy, "http://127.0.0.1:1")));
     Site::begin(&mut command)
 }
 
-/// Client, haft, the haft that is its MCP server, and what that one's plugin asks: one trace.
+/// A client's call, haft's request to its MCP server, which is another haft, and that server's plugin request form
+/// one trace.
 #[test]
 fn a_call_over_several_processes_is_one_trace() {
     let receiver = Receiver::start();
@@ -139,7 +140,7 @@ fn a_call_over_several_processes_is_one_trace() {
     receiver.holds_nothing_of(SECRET);
 }
 
-/// A command that shows what it is a part of.
+/// A command that prints its parent span.
 const COMMAND: &str = r#"
 [[tools]]
 name = "part"
@@ -147,7 +148,7 @@ description = "Shows what it is a part of."
 command = ["sh", "-c", "echo part of $TRACEPARENT and $TRACESTATE."]
 "#;
 
-/// A command that a call starts finds in its environment what it is a part of.
+/// The environment of a command contains the span of its call.
 #[test]
 fn a_command_knows_what_it_is_a_part_of() {
     let receiver = Receiver::start();
@@ -162,7 +163,7 @@ fn a_command_knows_what_it_is_a_part_of() {
     assert_eq!(answer["result"]["content"][0]["text"], json!(wanted), "{answer}");
 }
 
-/// Off, it finds nothing there, whatever haft's own environment has.
+/// Without an endpoint the environment of a command contains no span, even if haft's own environment does.
 #[test]
 fn without_an_endpoint_a_command_is_a_part_of_nothing() {
     let stage = Stage::new("");
@@ -172,7 +173,7 @@ fn without_an_endpoint_a_command_is_a_part_of_nothing() {
     assert_eq!(answer["result"]["content"][0]["text"], "part of and .\n", "{answer}");
 }
 
-/// Off, nothing is looked at, made or passed on.
+/// Without an endpoint haft passes on no span to a plugin's request.
 #[test]
 fn without_an_endpoint_nothing_is_told() {
     let (site, heads) = site_for_guests();
@@ -184,7 +185,7 @@ fn without_an_endpoint_nothing_is_told() {
     assert!(!heads.lock().unwrap().join("\n").contains("traceparent"));
 }
 
-/// What cannot be sent keeps no call waiting and is no call's error.
+/// An unreachable receiver neither delays calls nor makes them fail.
 #[test]
 fn a_receiver_that_is_away_changes_nothing() {
     let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
@@ -196,7 +197,7 @@ fn a_receiver_that_is_away_changes_nothing() {
     }
 }
 
-/// An agent's run: the task, each turn with what it used, each tool.
+/// An agent's run is one trace: the task, each turn with its token usage, and each tool call.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_of_an_agent_is_a_trace() {
     let receiver = Receiver::start();

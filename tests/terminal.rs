@@ -12,10 +12,10 @@ use unicode_width::UnicodeWidthStr;
 use crate::cli::Home;
 use crate::common::{hostile, same_environment};
 
-/// All that no terminal may be sent, of every kind one.
+/// One example of every kind of character that must not reach a terminal.
 pub(crate) const HOSTILE: &str = "a\u{1b}]52;c;aGk=\u{7}b\u{1b}]0;t\u{7}c\u{1b}[2Jd\u{9b}31me\rf\u{0}g\u{202e}h\u{200b}i\u{e0041}j\u{2028}k\u{7f}l\u{2066}m\u{1b}[31mn\u{1b}P1$r\u{1b}\\o\u{feff}p\u{61c}q\u{e0100}r\u{200d}s";
 
-/// What haft, as `own` would be run, shows a person at a terminal of so many columns; `None` where nothing makes one.
+/// The output of haft, run as `own`, at a terminal with `columns` columns; `None` if the machine has no `script`.
 pub(crate) fn shown(own: &Command, columns: usize, arguments: &[&str]) -> Option<String> {
     let Some(script) = haft::lookup::find_on_path("script") else {
         eprintln!("SKIPPED: no terminal: `script` (util-linux) is not installed");
@@ -33,7 +33,7 @@ pub(crate) fn shown(own: &Command, columns: usize, arguments: &[&str]) -> Option
     let mut said = Vec::new();
     child.stdout.take().unwrap().read_to_end(&mut said).unwrap();
     child.wait().unwrap();
-    // The terminal's own way to end a line.
+    // The terminal's own line end.
     Some(String::from_utf8(said).unwrap().replace("\r\n", "\n"))
 }
 
@@ -51,7 +51,7 @@ fn without_styles(text: &str) -> String {
     out
 }
 
-/// Fails where something is in it that a terminal obeys or a person does not see.
+/// Asserts that `text` contains no character that controls a terminal or is invisible.
 pub(crate) fn assert_harmless(what: &str, text: &str) {
     let is_bad = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t'))
@@ -62,10 +62,10 @@ pub(crate) fn assert_harmless(what: &str, text: &str) {
     assert!(bad.is_empty(), "{what}: {bad:?} in {text:?}");
 }
 
-/// Fails where a line is wider than a terminal.
+/// Asserts that no line is wider than the terminal.
 pub(crate) fn assert_fits(what: &str, text: &str, columns: usize) {
     for line in without_styles(text).lines() {
-        // A tab goes to the next stop, eight columns from the one before.
+        // A tab advances to the next multiple of eight columns.
         let mut parts = line.split('\t');
         let first = parts.next().unwrap_or_default().width();
         let width = parts.fold(first, |at, part| (at + 1).next_multiple_of(8) + part.width());
@@ -87,7 +87,7 @@ fn program(description: &str) -> String {
     )
 }
 
-/// S13: whoever wrote it, and wherever haft shows it.
+/// S13: no output of haft controls the terminal, with text from any source.
 #[test]
 fn nothing_steers_the_terminal() {
     let home = Home::new();
@@ -130,7 +130,7 @@ fn nothing_steers_the_terminal() {
     }
 }
 
-/// S13: into a pipe, an answer is the bytes that the tool gave.
+/// S13: in a pipe, an answer has exactly the bytes of the tool's result.
 #[test]
 fn a_pipe_gets_every_byte() {
     let home = Home::new();
@@ -180,7 +180,7 @@ fn no_line_is_wider_than_the_terminal() {
     }
 }
 
-/// C13: what a plugin says while it works is shown once, however much is asked for.
+/// C13: haft shows a message of a plugin once at every level of verbosity.
 #[test]
 fn a_plugin_s_messages_are_shown_once() {
     let home = Home::new();
@@ -194,7 +194,8 @@ fn a_plugin_s_messages_are_shown_once() {
     }
 }
 
-/// U13: one tool, with its arguments and what it may do; a slip is told.
+/// U13: `haft tools NAME` shows a tool with its arguments and its rights, and the error for a misspelt name suggests
+/// the nearest.
 #[test]
 fn one_tool_is_shown() {
     let home = Home::new();
@@ -216,7 +217,7 @@ fn one_tool_is_shown() {
     assert!(slip.code != 0 && slip.stderr.contains("did you mean `read`?"), "{}", slip.stderr);
 }
 
-/// U14: outside of a repository `haft init` offers a tool that works there.
+/// U14: outside of a repository `haft init` writes a tool that works there.
 #[test]
 fn what_init_writes_can_be_called() {
     let home = Home::new();
@@ -235,7 +236,7 @@ fn what_init_writes_can_be_called() {
     assert!(called.status.success(), "{called:?}");
 }
 
-/// U14: on a screen of 80 columns the digest is one line, and what is asked in the end names the package.
+/// U14: at 80 columns the digest fits on one line, and the final question names the package.
 #[test]
 fn consent_names_what_it_is_about() {
     let home = Home::new();

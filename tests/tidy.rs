@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 
 use crate::common::repository;
 
-/// Lines of a file, its tests included. Beyond this it holds more than one thing.
+/// Limit on the lines of a file, tests included. A longer file has more than one topic.
 const MAX_LINES: usize = 450;
 
-/// Lines of a function's body.
+/// Limit on the lines of a function's body.
 const MAX_FUNCTION: usize = 60;
 
-/// Names in the code, and the only files or folders (below `host`) that may hold them.
+/// Names in the code, and the only files or folders (below `host`) that may contain them.
 const HOMES: &[(&str, &[&str])] = &[
     ("wasmtime::", &["plugin/src"]),
     ("wasmtime_wasi::", &["plugin/src"]),
@@ -90,9 +90,9 @@ const HOMES: &[(&str, &[&str])] = &[
             "package/src/archive",
             "package/src/archive.rs",
             "author/src/archive.rs",
-            // What servers of models pack without being asked.
+            // Some model servers compress answers without a request for it.
             "agent/src/provider/reading.rs",
-            // What `build.rs` compressed.
+            // `build.rs` compressed this data.
             "plugin/src/component/source.rs",
         ],
     ),
@@ -162,22 +162,23 @@ const HOMES: &[(&str, &[&str])] = &[
             "sandbox/src/selftest/platform/raw.rs",
         ],
     ),
-    // `state` stands on no other crate.
+    // `state` depends on no other crate.
     ("PoisonError", &["core/src/sync.rs", "state/src"]),
     ("getrandom::", &["core/src/random.rs"]),
     ("println!", &["haft/src/cli/terminal.rs"]),
 ];
 
-/// Words that mark work not done.
+/// Words that mark unfinished work.
 const UNFINISHED: &[&str] = &["todo!(", "unimplemented!(", "FIXME", "XXX", "dbg!("];
 
-/// Crates whose `lib.rs` is a map: a module uses only modules that stand above it there.
+/// Crates whose `lib.rs` is a map: a module uses only modules that are listed above it.
 const MAPS: &[&str] = &["core", "haft"];
 
-/// A module of a crate, and the only ones of the same crate that it may use. Cargo holds what crates may use.
+/// A module of a crate, and the only modules of its crate that it may use. Cargo enforces the dependencies between
+/// crates.
 const APART: &[(&str, &str, &[&str])] = &[("agent", "provider", &["provider"])];
 
-/// Modules that no other one of their crate may use.
+/// Modules that no other module of their crate may use.
 const TOPS: &[(&str, &str)] = &[("sandbox", "native")];
 
 /// The Rust files of haft, by their path below `host`.
@@ -207,7 +208,7 @@ fn crates() -> Vec<String> {
     names.map(|entry| entry.file_name().into_string().unwrap()).collect()
 }
 
-/// The lines that are code, numbered from 1.
+/// The lines of code, numbered from 1.
 fn code(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let lines = text.lines().enumerate().map(|(index, line)| (index + 1, line));
     lines.filter(|(_, line)| !line.trim_start().starts_with("//"))
@@ -223,7 +224,7 @@ fn modules(name: &str) -> Vec<String> {
     map.lines().filter_map(name).collect()
 }
 
-/// The crate that a file belongs to, and its module there: `core/src/grant/root.rs` to `grant` of `core`.
+/// The crate and the module of a file: `core/src/grant/root.rs` belongs to `grant` of `core`.
 fn module_of(file: &Path) -> (&str, &str) {
     let mut parts = file.components().map(|part| part.as_os_str().to_str().unwrap());
     let (name, module) = (parts.next().unwrap(), parts.nth(1).unwrap());
@@ -240,7 +241,7 @@ fn used(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Why the module `own` of a crate may not use its module `other`.
+/// The reason why the module `own` of a crate may not use its module `other`.
 fn refusal(name: &str, own: &str, other: &str) -> Option<&'static str> {
     let place = |modules: &[String], name: &str| modules.iter().position(|module| module == name);
     let modules = if MAPS.contains(&name) { modules(name) } else { Vec::new() };
@@ -270,7 +271,8 @@ fn a_module_uses_only_modules_above_it() {
     assert_eq!(used("use crate::{a, b::c}; crate::d::e").collect::<Vec<_>>(), ["a", "b", "d"]);
 }
 
-/// Whether a line has `name`; that of a crate only by itself: neither `String::` nor `crypto::ring::` is `ring::`.
+/// True if a line contains `name`. The name of a crate must be a whole path: neither `String::` nor `crypto::ring::`
+/// is `ring::`.
 fn has_name(line: &str, name: &str) -> bool {
     let is_crate = name.ends_with("::");
     let is_word = |(at, _): (usize, &str)| {
@@ -283,7 +285,7 @@ fn has_name(line: &str, name: &str) -> bool {
 #[test]
 fn every_dependency_stays_at_home() {
     let mut wrong = Vec::new();
-    // A test says on standard error what this machine has not got to test it with.
+    // A test prints on standard error which tools the machine lacks.
     for (file, text) in sources().into_iter().filter(|(file, _)| !file.ends_with("tests.rs")) {
         for (name, homes) in
             HOMES.iter().filter(|(_, homes)| !homes.iter().any(|home| file.starts_with(home)))
@@ -335,8 +337,8 @@ fn functions_are_short() {
     assert!(median <= 10, "the median function has {median} lines, and 8 is the aim");
 }
 
-/// Where functions begin and how long their bodies are. rustfmt puts the brace that closes one
-/// under its first letter, and nothing but its signature stands there in between.
+/// The start and the length of each function's body. rustfmt places the closing brace under the function's first
+/// letter, and only the signature has that indentation before it.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let heads = lines.iter().enumerate().filter(|(_, line)| is_head(line) && !line.ends_with([';', '}']));
@@ -368,7 +370,7 @@ fn indent(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// The guests know nothing of the host: that is what makes `wit/` the contract.
+/// The guests do not depend on the host: `wit/` is their only contract.
 #[test]
 fn no_plugin_depends_on_the_host() {
     let mut checked = 0;

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use crate::guest::Guest;
 
-/// TI01: every format tells now, and tells the same.
+/// TI01: the epoch formats give the current time, and every other format gives a text of its form.
 #[tokio::test]
 async fn every_format_tells_the_time() {
     let guest = Guest::builtin("time", Grant::none()).await;
@@ -32,7 +32,7 @@ async fn every_format_tells_the_time() {
     }
 }
 
-/// Whether `text` has the shape of `pattern`: digits for `0`, letters for letters but `T` and `Z`.
+/// True if `text` has the form of `pattern`: a digit for `0`, and letters for letters except `T` and `Z`.
 fn fits(text: &str, pattern: &str) -> bool {
     let alike = |(report, meant): (char, char)| match meant {
         '0' => report.is_ascii_digit(),

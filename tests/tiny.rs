@@ -2,12 +2,12 @@
 
 use haft::plugin::Source;
 
-/// What a tiny plugin is and does.
+/// The properties of a tiny plugin.
 #[derive(Clone)]
 pub(crate) struct Tiny {
-    /// What it exports; the world's own export unless a test wants another.
+    /// The export; the world's own export unless a test needs another.
     pub(crate) export: String,
-    /// What it imports: one function of one interface.
+    /// The import: one function of one interface.
     pub(crate) import: Option<String>,
     /// Name, description, parameters and output schema of each tool.
     pub(crate) tools: Vec<(String, String, String, Option<String>)>,
@@ -17,11 +17,11 @@ pub(crate) struct Tiny {
     pub(crate) before_answering: &'static str,
     /// The text of every answer.
     pub(crate) answer: String,
-    /// The number of the world's error that every answer is, where it is one.
+    /// The number of the world's error for every answer; `None` for success.
     pub(crate) error: Option<u32>,
 }
 
-/// Parameters that are allowed to be anything.
+/// A schema that accepts all parameters.
 pub(crate) const ANYTHING: &str = r#"{"type":"object"}"#;
 
 impl Default for Tiny {
@@ -39,10 +39,10 @@ impl Default for Tiny {
     }
 }
 
-/// Where the guest's data lies in its only page.
+/// The offset of the guest's data in its only page.
 const DATA: usize = 4096;
 
-/// What the guest returns, as the canonical ABI lays it out.
+/// The guest's results in the layout of the canonical ABI.
 #[derive(Default)]
 struct Data(Vec<u8>);
 
@@ -122,7 +122,7 @@ fn definition(
     words
 }
 
-/// The types of the world, spelt out twice: what is exported must be named where it is exported.
+/// The types of the world, declared twice: an exported type must have a name in the exporting component.
 const TEMPLATE: &str = r#"(component
   IMPORT
   (core module $code

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::cli::Home;
 use crate::common::hostile;
 
-/// A program with the hostile guest, which may read the folder `in`.
+/// A program with the hostile guest, which can read the folder `in`.
 fn home() -> Home {
     let home = Home::new();
     let component = hostile().display().to_string();
@@ -30,7 +30,7 @@ fn functions(trace: &Value) -> Vec<(&str, &str)> {
     calls.iter().map(|call| (call["function"].as_str().unwrap(), call["result"].as_str().unwrap())).collect()
 }
 
-/// Calls, what came of them, and memory.
+/// A trace has the host calls with their results, the duration and the peak memory.
 #[test]
 fn calls_of_the_host_are_shown() {
     let home = home();
@@ -44,7 +44,7 @@ fn calls_of_the_host_are_shown() {
     assert!(functions(&refused).iter().any(|(_, result)| result.starts_with("Err(")), "{refused}");
 }
 
-/// For a person: the answer on one stream, the trace on the other; without the journal too, and nothing where it is not asked for.
+/// For a person the trace is on standard error, also without a journal; without `--trace` haft prints no trace.
 #[test]
 fn a_person_reads_the_trace_beside_the_answer() {
     let home = home();

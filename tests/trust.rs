@@ -1,4 +1,4 @@
-//! A folder's program.toml counts after the user agreed to its permissions: before that, a cloned folder starts
+//! A folder's program.toml applies after the user's consent to its rights: before that, a cloned folder starts
 //! nothing and sends nothing, whatever the verb.
 
 use std::fs;
@@ -12,12 +12,12 @@ use crate::cli::{Answer, Home};
 
 const HEAD: &str = "[program]\nname = \"p\"\nversion = \"0.1.0\"\n";
 
-/// haft without `HAFT_TRUST`, as it meets a stranger's folder.
+/// Runs haft without `HAFT_TRUST`, as in a folder of a stranger.
 fn untrusting(home: &Home, arguments: &[&str]) -> Answer {
     Answer::from(home.command(arguments).env_remove("HAFT_TRUST").output().unwrap())
 }
 
-/// A listener that counts as a stranger's server, and the program.toml that sends everything to it and starts everything.
+/// A listener in the role of a stranger's server, and a program.toml that sends all data to it and starts processes.
 fn hostile(home: &Home) -> TcpListener {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     listener.set_nonblocking(true).unwrap();
@@ -34,13 +34,13 @@ fn hostile(home: &Home) -> TcpListener {
     listener
 }
 
-/// Whether nothing was sent to the stranger's server, nothing started and nothing written.
+/// True if haft sent nothing to the stranger's server, started nothing and wrote nothing.
 fn is_untouched(home: &Home, listener: &TcpListener) -> bool {
     listener.accept().is_err() && !home.work().join("ran").exists() && !home.work().join("out").exists()
 }
 
-/// A22, X3, X13: each verb in a folder that was cloned. Those that act end with 7 and say what it asks for; those that
-/// show leave out what nobody agreed to.
+/// A22, X3, X13: in a cloned folder, verbs that act end with exit code 7 and show the requested rights; verbs that
+/// show omit everything without consent.
 #[test]
 fn a_cloned_folder_starts_nothing_and_sends_nothing() {
     let home = Home::new();
@@ -74,7 +74,7 @@ fn a_cloned_folder_starts_nothing_and_sends_nothing() {
     let tools = untrusting(&home, &["tools"]);
     assert!(tools.stdout.contains("bash") && !tools.stdout.contains("program__p__t"), "{}", tools.stdout);
     assert!(tools.stderr.contains("hint: `haft trust`"), "{}", tools.stderr);
-    // A tool that nothing of it changes would be called as ever, but for `mode`.
+    // A tool that the program does not affect is callable; only `mode` affected it.
     home.write(
         "program.toml",
         &format!("{HEAD}[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = \"true\"\n"),
@@ -82,7 +82,8 @@ fn a_cloned_folder_starts_nothing_and_sends_nothing() {
     assert_eq!(untrusting(&home, &["call", "bash", "{\"command\": \"echo ran\"}"]).stdout, "ran\n");
 }
 
-/// X13: an MCP client that has the folder open gets the tools that need no consent, and a word about the rest.
+/// X13: an MCP client in a folder without consent gets the tools that need no consent, and a message about the
+/// others.
 #[test]
 fn serve_leaves_out_what_nobody_agreed_to() {
     let home = Home::new();
@@ -93,12 +94,12 @@ fn serve_leaves_out_what_nobody_agreed_to() {
         "{}",
         answer.stdout
     );
-    // Who knows a tool of before is told why it is not here.
+    // A client that knows the tool from before gets the reason for its absence.
     let withheld = answer.stdout.lines().find(|line| line.contains("\"id\":3")).unwrap();
     assert!(withheld.contains("\"isError\":true") && withheld.contains("`haft trust`"), "{withheld}");
     assert!(answer.stderr.contains("left out, because you have not agreed to:"), "{}", answer.stderr);
     assert!(is_untouched(&home, &listener));
-    // Callers that are not told apart would be anybody.
+    // Without consent the callers could not be distinguished, so that any caller would have the tools.
     home.write(
         "program.toml",
         &format!("{HEAD}[[serve.callers]]\nname = \"a\"\ntoken = {{ file = \"token\" }}\ntools = [\"*\"]\n"),
@@ -106,7 +107,7 @@ fn serve_leaves_out_what_nobody_agreed_to() {
     assert_eq!(untrusting(&home, &["serve", "--http", "127.0.0.1:0"]).code, 7);
 }
 
-/// What `haft serve` answers to a client that asks for its tools.
+/// The answers of `haft serve` to a client that lists the tools and calls a tool.
 fn served(home: &Home, arguments: &[&str]) -> Answer {
     let mut command = home.command(arguments);
     command.env_remove("HAFT_TRUST").stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -125,7 +126,8 @@ fn served(home: &Home, arguments: &[&str]) -> Answer {
     Answer::from(haft.wait_with_output().unwrap())
 }
 
-/// Consent is for what was shown, at its place: less needs none, more does, and neither does another folder have it.
+/// Consent covers the shown rights in their folder: fewer rights need no consent, but more rights and another folder
+/// do.
 #[test]
 fn consent_holds_for_less_and_not_for_more() {
     let home = Home::new();
@@ -138,15 +140,15 @@ fn consent_holds_for_less_and_not_for_more() {
     let agreed = untrusting(&home, &["trust", "--yes"]);
     assert!(agreed.code == 0 && agreed.stderr.contains("command    `one`: echo one"), "{}", agreed.stderr);
     assert_eq!(call("one").stdout, "one\n");
-    // Less, and a comment.
+    // Fewer rights, and a comment.
     home.write("program.toml", &format!("# another day\n{HEAD}{}", command("one")));
     assert_eq!((call("one").stdout.as_str(), call("one").code), ("one\n", 0));
-    // What was agreed to before does not come back with what was not.
+    // The earlier consent remains; haft asks only for the new right.
     home.write("program.toml", &format!("{HEAD}{}{}", command("one"), command("new")));
     let asked = call("new");
     assert!(asked.code == 7 && !asked.stderr.contains("`one`"), "{}", asked.stderr);
     assert_eq!(call("one").stdout, "one\n");
-    // The same file elsewhere.
+    // The same text in another folder.
     let elsewhere = home.work().join("elsewhere");
     fs::create_dir(&elsewhere).unwrap();
     fs::copy(home.work().join("program.toml"), elsewhere.join("program.toml")).unwrap();
@@ -158,7 +160,8 @@ fn consent_holds_for_less_and_not_for_more() {
     assert_eq!(String::from_utf8(by_environment.stdout).unwrap(), "one\n");
 }
 
-/// What stays in its folder, takes no key and starts no process runs unasked, and so does what haft itself wrote.
+/// A program needs no consent if it stays in its folder, starts no process and sends a key only to its vendor. A
+/// program that haft wrote needs no consent either.
 #[test]
 fn what_reaches_nothing_needs_no_consent() {
     let home = Home::new();
@@ -171,13 +174,13 @@ fn what_reaches_nothing_needs_no_consent() {
     let trust = untrusting(&home, &["trust"]);
     assert!(trust.code == 0 && trust.stderr.contains("no consent needed"), "{}", trust.stderr);
     fs::remove_file(home.work().join("program.toml")).unwrap();
-    // Its command is started by a tool.
+    // The program has a command tool.
     assert_eq!(untrusting(&home, &["init"]).code, 0);
     let trust = untrusting(&home, &["trust"]);
     assert!(trust.code == 0 && trust.stderr.contains("you have agreed to:"), "{}", trust.stderr);
 }
 
-/// A link in the folder leads out of it.
+/// A path through a link out of the folder needs consent.
 #[test]
 fn a_link_out_of_the_folder_needs_consent() {
     let home = Home::new();
@@ -192,7 +195,7 @@ fn a_link_out_of_the_folder_needs_consent() {
     assert!(trust.code == 7 && trust.stderr.contains("plugin     `w` reads /etc"), "{}", trust.stderr);
 }
 
-/// X4: a program.lock that a tool made, or that came with its folder, installs nothing; `haft add` shows it first.
+/// X4: a program.lock without consent installs nothing; `haft add` shows the packages first.
 #[test]
 fn a_lock_that_nobody_agreed_to_installs_nothing() {
     let home = Home::new();
@@ -206,7 +209,7 @@ fn a_lock_that_nobody_agreed_to_installs_nothing() {
     let call = || untrusting(&home, &["call", "program__p__hello", "{}"]);
     assert_eq!(untrusting(&home, &["add", "./pkg", "--yes"]).code, 0);
     assert_eq!(call().stdout, "ran\n", "{}", call().stderr);
-    // The same files are another person's.
+    // The files without consent are in the state of another person's files.
     fs::remove_dir_all(home.state().join("trust")).unwrap();
     assert_eq!((call().stdout.as_str(), call().code), ("", 7));
     let shown = untrusting(&home, &["add"]);
@@ -219,7 +222,7 @@ fn a_lock_that_nobody_agreed_to_installs_nothing() {
     assert_eq!(call().stdout, "ran\n", "{}", call().stderr);
 }
 
-/// A person at a terminal is shown one sheet, once; a no starts nothing.
+/// haft shows a person at a terminal the rights once; without a yes it starts nothing.
 #[test]
 fn a_person_is_asked_once() {
     let home = Home::new();
@@ -240,7 +243,7 @@ fn a_person_is_asked_once() {
     assert!(!again.contains("agree") && again.contains("it ran"), "{again}");
 }
 
-/// What the members of an array of text are.
+/// `haft trust --json` lists the requested rights as data, each with its consent.
 #[test]
 fn what_is_asked_for_is_data_too() {
     let home = Home::new();

@@ -18,7 +18,7 @@ pub(crate) fn types() -> PathBuf {
     repository().join("tests/guests/built/types.wasm")
 }
 
-/// The WIT it was built from.
+/// The guest's WIT.
 fn wit() -> String {
     std::fs::read_to_string(repository().join("tests/guests/types/src/types.wit")).unwrap()
 }
@@ -31,7 +31,7 @@ fn names(plugin: &Plugin) -> Vec<&str> {
     plugin.tools().iter().map(|tool| tool.name.as_str()).collect()
 }
 
-/// WA01: every function of every interface is a tool, called as WIT has it; what nobody can call says so.
+/// WA01: every function of every interface is a tool; a function that cannot be called is listed with the reason.
 #[tokio::test]
 async fn every_function_is_a_tool() {
     let plugin = load(Source::File(types())).await.unwrap();

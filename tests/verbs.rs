@@ -2,7 +2,7 @@
 
 use crate::cli::Home;
 
-/// A line for a terminal of 80 columns and 40 lines.
+/// `haft --help` fits a terminal of 80 columns and 40 lines.
 #[test]
 fn help_fits_a_screen() {
     let help = Home::new().haft(&["--help"]).stdout;
@@ -12,7 +12,7 @@ fn help_fits_a_screen() {
     }
 }
 
-/// An option that means nothing to a verb is an error, before the verb and after it.
+/// An option that a verb does not have is an error, before and after the verb.
 #[test]
 fn an_option_of_another_verb_is_an_error() {
     let home = Home::new();
@@ -53,7 +53,7 @@ fn an_option_of_another_verb_is_an_error() {
     assert!(!home.work().join("pages").exists() && !home.work().join("program.toml").exists());
 }
 
-/// Options of a verb count before it and after it.
+/// Options of a verb apply before and after the verb.
 #[test]
 fn options_may_stand_before_the_verb() {
     let home = Home::new();
@@ -68,7 +68,7 @@ fn options_may_stand_before_the_verb() {
     }
 }
 
-/// A word of before works for this version, and says the word of today.
+/// A former name of a verb works in this version, and haft prints its new name.
 #[test]
 fn a_verb_that_was_renamed_says_its_new_name() {
     let home = Home::new();

@@ -16,7 +16,7 @@ fn component() -> PathBuf {
     repository().join("tests/foreign/filesystem.wasm")
 }
 
-/// WA01: its functions are tools, and do what was granted.
+/// WA01: the component's functions are tools, with the rights of its grant.
 #[tokio::test]
 async fn a_component_of_wassette_is_called() {
     let source = Source::File(component());

@@ -1,4 +1,4 @@
-//! haft with its built-in tools for the web, started like a user starts it: `[builtins]` limits the hosts that they
+//! haft with its built-in tools for the web, started as a user starts it: `[builtins]` limits the hosts that they
 //! reach.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use crate::common::cache;
 
-/// A home directory with a program.toml to work in.
+/// A home directory that is also the workspace, with a program.toml.
 pub(crate) struct Web {
     directory: tempfile::TempDir,
     options: Vec<String>,
 }
 
-/// What a call came to.
+/// The result of a call.
 pub(crate) struct Answer {
     pub(crate) text: String,
     pub(crate) is_error: bool,
@@ -32,12 +32,12 @@ impl Web {
         Self { directory, options: Vec::new() }
     }
 
-    /// The same with more on the command line.
+    /// haft with more command-line options.
     pub(crate) fn with(self, options: &[&str]) -> Self {
         Self { options: options.iter().map(|&option| option.to_owned()).collect(), ..self }
     }
 
-    /// Runs haft; what it says on both streams.
+    /// Runs haft and returns the text of both output streams.
     pub(crate) fn haft(&self, arguments: &[&str]) -> String {
         let output = Command::new(env!("CARGO_BIN_EXE_haft"))
             .args(&self.options)
@@ -48,7 +48,7 @@ impl Web {
             .env("TMPDIR", self.directory.path().join("tmp"))
             .env("XDG_CACHE_HOME", cache())
             .env_remove("HAFT_LOG")
-            // Nothing may ask these.
+            // No request must use these proxies.
             .envs(["http_proxy", "https_proxy", "all_proxy"].map(|proxy| (proxy, "http://127.0.0.1:1")))
             .stdin(Stdio::null())
             .output()
@@ -63,7 +63,7 @@ impl Web {
         Answer { text, is_error: answer["is_error"] == true }
     }
 
-    /// Calls a tool that must answer.
+    /// Calls a tool that must succeed.
     pub(crate) fn says(&self, tool: &str, arguments: &Value) -> String {
         let answer = self.call(tool, arguments);
         assert!(!answer.is_error, "{arguments}: {}", answer.text);

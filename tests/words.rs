@@ -15,7 +15,7 @@ use crate::tiny::Tiny;
 const INVALID_ARGUMENTS: u32 = 0;
 const EXECUTION_FAILED: u32 = 1;
 
-/// What is shown of a plugin's error.
+/// The displayed text of a plugin's error.
 async fn shown(error: u32, text: &str) -> String {
     let tiny = Tiny { answer: text.into(), error: Some(error), ..Tiny::default() };
     let limits = Limits::default();
@@ -28,7 +28,7 @@ async fn shown(error: u32, text: &str) -> String {
     result.content
 }
 
-/// S12: a plugin cannot speak as haft, by no mark and by no line.
+/// S12: a plugin's text never has the marks or lines of haft's own text.
 #[tokio::test]
 async fn a_plugin_does_not_speak_as_haft() {
     for (error, text, expected) in [

@@ -13,7 +13,7 @@ use haft::tool::{Caller, Client, Context, Notes, Session, Tool, ToolError, Whole
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// A temporary directory as a workspace, and everything that is heard of the calls in it.
+/// A temporary directory as a workspace, and the events of its calls.
 pub(crate) struct Workspace {
     directory: tempfile::TempDir,
     pub(crate) grant: Grant,
@@ -34,12 +34,12 @@ impl Workspace {
         Self { directory, grant, cancel: CancellationToken::new(), received, events }
     }
 
-    /// The same, without listeners and without a journal.
+    /// A workspace without listeners and without a journal.
     pub(crate) fn unheard() -> Self {
         Self { events: Events::none(), ..Self::new() }
     }
 
-    /// Where `name` is in the workspace.
+    /// The path of `name` in the workspace.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
@@ -65,8 +65,8 @@ impl Workspace {
     }
 }
 
-/// Confines children by way of the program under test: this one is another. With `HAFT_TEST_UNCONFINED` it watches over
-/// them and no more, for what can be tested where the kernel is an emulated one (`.ci/steps/arm`).
+/// Confines children with the tested haft as the helper, because this process is the test binary. With
+/// `HAFT_TEST_UNCONFINED` it only watches them, for tests on an emulated kernel (`.ci/steps/arm`).
 pub(crate) fn confiner() -> Confiner {
     let confiner = Confiner::with_helper(env!("CARGO_BIN_EXE_haft"));
     if std::env::var_os("HAFT_TEST_UNCONFINED").is_none() {

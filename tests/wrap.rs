@@ -1,5 +1,5 @@
-//! MCP servers of any client behind `haft wrap`: messages that pass, refused accesses, and the single question to
-//! the user.
+//! MCP servers of any client behind `haft wrap`: messages that pass, refused accesses, and the single question to the
+//! user.
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself")]
 
@@ -21,7 +21,7 @@ use crate::common::wait::{ended, until};
 
 mod pins;
 
-/// A server that is like its first argument says.
+/// A server whose behaviour its first argument chooses.
 const SERVER: &str = include_str!("wrap/server.py");
 
 struct Stage {
@@ -36,7 +36,7 @@ struct Session {
     output: BufReader<ChildStdout>,
 }
 
-/// How a session ended.
+/// The end of a session.
 struct End {
     status: ExitStatus,
     errors: String,
@@ -67,7 +67,7 @@ impl Stage {
         self.home.write("server.py", &text);
     }
 
-    /// The words that wrap a server that is like `like`.
+    /// The command line that wraps a server with the behaviour `like`.
     fn words<'a>(&self, rights: &[&'a str], like: &'a str) -> Vec<&'a str> {
         let grants = rights.iter().flat_map(|right| ["--grant", right]);
         let words = ["wrap"].into_iter().chain(grants);
@@ -81,12 +81,12 @@ impl Stage {
         command
     }
 
-    /// A session of a server that is like `like`.
+    /// Starts a session of a server with the behaviour `like`.
     fn start(&self, rights: &[&str], like: &str) -> Session {
         Session::new(&mut self.command(&self.words(rights, like)))
     }
 
-    /// The records of what was agreed to.
+    /// The records of consent.
     fn records(&self) -> Vec<String> {
         let entries = fs::read_dir(self.place(".config/haft/wrap")).into_iter().flatten().flatten();
         entries.map(|entry| fs::read_to_string(entry.path()).unwrap()).collect()
@@ -110,13 +110,13 @@ impl Session {
         serde_json::from_str(&line).unwrap_or(Value::Null)
     }
 
-    /// Begins the session of a client with these capabilities; the answer.
+    /// Sends `initialize` with these capabilities and returns the answer.
     fn begin(&mut self, capabilities: &Value) -> Value {
         self.send(&initialize(capabilities));
         self.receive()
     }
 
-    /// Lets the person answer the question that comes, and gives its words.
+    /// Answers the next question to the person with `result`, and returns the question's text.
     fn person(&mut self, result: &Value) -> String {
         self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
         self.send(&json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/list" }));
@@ -156,7 +156,7 @@ fn yes() -> Value {
     json!({ "action": "accept", "content": { "approve": true } })
 }
 
-/// Messages that haft knows nothing of, and words.
+/// Messages that haft does not know, and lines that are not messages.
 fn lines() -> Vec<u8> {
     let mut lines = Vec::new();
     for line in [
@@ -169,12 +169,12 @@ fn lines() -> Vec<u8> {
         lines.extend(line.as_bytes());
         lines.push(b'\n');
     }
-    // Longer than anything that is held at once.
+    // Longer than any buffer of haft.
     lines.extend(format!("{{\"x\":\"{}\"}}\n", "\u{e9} ".repeat(3 << 20)).bytes());
     lines
 }
 
-/// Twice: at the first start the server is tried.
+/// haft passes all bytes unchanged, at the first start, which is a trial, and at the second.
 #[test]
 fn bytes_pass_unchanged_in_both_directions_at_any_length() {
     let stage = Stage::new();
@@ -182,7 +182,7 @@ fn bytes_pass_unchanged_in_both_directions_at_any_length() {
         let mut session = stage.start(&[], "echoing");
         let begun = session.begin(&json!({}));
         assert_eq!(begun["result"]["serverInfo"]["name"], "echoing", "{start}: {begun}");
-        // As the client is, so is its server.
+        // The server runs in the client's folder.
         assert_eq!(
             begun["result"]["found"]["folder"],
             stage.home.work().canonicalize().unwrap().to_str().unwrap()
@@ -265,7 +265,7 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
             told.iter().filter(|told| told.ends_with(&line) || told.contains(&format!("{line},"))).count();
         assert_eq!(times, 1, "{line}: {}", end.errors);
     }
-    // What is only missing was not refused.
+    // A missing file is not a refusal.
     assert!(!told.iter().any(|line| line.contains("/missing")), "{}", end.errors);
     assert!(!stage.place("other/new").exists() && stage.records().is_empty());
 }
@@ -281,7 +281,7 @@ fn what_the_start_needs_is_asked_for_once_by_elicitation() {
     let listed = session.receive();
     assert_eq!((&listed["id"], &listed["result"]["found"]["notes"]), (&json!(2), &json!("of the person")));
     assert_eq!(session.end().status.code(), Some(23));
-    // From then on it has that, and nobody is asked.
+    // From then on the server has the right, and haft does not ask.
     let mut session = stage.start(&[], "needing");
     assert_eq!(session.begin(&forms())["result"]["found"]["notes"], "of the person");
     assert_eq!(session.end().status.code(), Some(23));
@@ -292,7 +292,8 @@ fn what_the_start_needs_is_asked_for_once_by_elicitation() {
     );
 }
 
-/// What a server writes before it is agreed to comes after haft's question, so that no answer to it is one to haft.
+/// haft sends a server's messages before consent only after its own question, so that no answer to the server counts
+/// as consent.
 #[test]
 fn a_server_does_not_ask_in_the_place_of_haft() {
     let stage = Stage::new();
@@ -322,7 +323,7 @@ fn what_a_person_declines_is_not_given_and_not_asked_for_again() {
     let end = session.end();
     assert!(end.rest.is_empty() && end.status.code() == Some(1), "{}", end.errors);
     assert!(end.errors.contains("haft: needing was refused to read"), "{}", end.errors);
-    // A question that is dismissed is no answer.
+    // A dismissed question is not an answer.
     let stage = Stage::new();
     let mut session = stage.start(&[], "needing");
     session.begin(&forms());
@@ -339,7 +340,7 @@ fn a_changed_script_has_nothing_of_what_was_agreed_to() {
     session.person(&yes());
     session.receive();
     session.end();
-    // The same text with another time is the same.
+    // Unchanged contents with another time stamp keep the consent.
     stage.write_server(SERVER);
     let mut session = stage.start(&[], "needing");
     assert_eq!(session.begin(&forms())["result"]["found"]["notes"], "of the person");
@@ -375,14 +376,14 @@ fn rights_that_a_configuration_names_are_asked_for() {
     assert!(session.person(&yes()).contains("\n  network\n"));
     assert_eq!(session.receive()["result"]["found"]["network"], "connected");
     session.end();
-    // More than that is asked for again.
+    // haft asks for additional rights.
     let more = format!("write={}", stage.place("notes").display());
     let mut session = stage.start(&["network", &more], "reaching");
     session.begin(&forms());
     let asked = session.person(&json!({ "action": "decline" }));
     assert!(asked.contains(&more) && !asked.contains("network"), "{asked}");
     session.end();
-    // A client gives nothing by itself.
+    // A client cannot grant rights by itself.
     let given = stage.home.haft(&["wrap", "--grant", &more, "reaching"]);
     assert!(
         given.code != 0 && given.stderr.contains("run this at a terminal to grant rights"),
@@ -433,17 +434,17 @@ fn a_wrapped_server_sees_nothing_of_another() {
     let kept = PathBuf::from(found["home"].as_str().unwrap()).join("kept");
     assert!(kept.starts_with(stage.place(".local/share/haft/processes").canonicalize().unwrap()), "{found}");
     assert_eq!(fs::read_to_string(&kept).unwrap(), "written");
-    // Not even one that has the whole home of the person.
+    // This also applies to a server with a right to the person's whole home.
     let home = format!("write={}", stage.place("").canonicalize().unwrap().display());
     let mut session = stage.start(&[&home], "prying");
     session.begin(&forms());
     session.person(&yes());
     let found = session.receive()["result"]["found"].clone();
     assert_eq!(found["note"], "of the person", "{found}");
-    // What was agreed to is closed as well.
+    // The records of consent are not readable.
     assert!(found["records"].as_str().unwrap().starts_with("refused"), "{found}");
     let homes = found["homes"].as_str().unwrap();
-    // As root it sees an empty directory there.
+    // As root the server sees an empty directory there.
     assert!(homes.starts_with("refused") || homes.matches("'home'").count() == 1, "{found}");
     session.end();
 }

@@ -8,7 +8,7 @@ use crate::sessions::{Says, answers};
 const PART: &str = "shell_confirm = true\n[[agents]]\nname = \"part\"\ndescription = \"P.\"\n\
                     system_prompt = \"You are a part.\"\ntools = [\"bash\"]\n";
 
-/// The agent runs two commands and says what came of them, which is what the user is told.
+/// The agent runs two commands and repeats their output; the main model repeats the agent's answer.
 fn script(messages: &[Value]) -> Says {
     let done = answers(messages);
     match (messages[0]["content"] == "You are a part.", done.len()) {
@@ -20,7 +20,7 @@ fn script(messages: &[Value]) -> Says {
     }
 }
 
-/// What the editor has seen of a task where questions are answered with `permit`.
+/// The editor's messages of a task whose questions are answered with `permit`.
 fn asked(permit: &'static str) -> (Editor, Place) {
     let place = Place::new(script);
     place.program("", PART);
@@ -33,7 +33,7 @@ fn asked(permit: &'static str) -> (Editor, Place) {
     (editor, place)
 }
 
-/// A call of an agent is none of the session's: the question has a card of its own, which says who asks and how it ended.
+/// The question about an agent's call has a card of its own, with the agent's name and the call's outcome.
 #[test]
 fn the_user_is_asked_about_what_an_agent_wants() {
     for (permit, status, said) in [("allow-once", "completed", "0 1"), ("reject", "failed", "denied by user")]
@@ -61,7 +61,7 @@ fn the_user_is_asked_about_what_an_agent_wants() {
     }
 }
 
-/// A yes for the session holds for the agent.
+/// An approval for the session also applies to later calls of the agent.
 #[test]
 fn a_yes_for_the_session_is_one_to_the_agent() {
     let (editor, _place) = asked("allow-always");

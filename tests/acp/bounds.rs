@@ -44,7 +44,7 @@ fn what_is_no_message_is_answered_and_changes_nothing() {
         let answer = editor.read();
         assert_eq!((&answer["id"], &answer["error"]["code"]), (&id, &json!(code)), "{line}: {answer}");
     }
-    // Passed over: what wants no answer.
+    // haft ignores messages that need no answer.
     editor.write(b"\n{\"jsonrpc\":\"2.0\",\"method\":\"$/unknown\"}\n{\"jsonrpc\":\"2.0\",\"id\":4711,\"result\":{}}\n");
     let session = begin(&mut editor, &place.folder());
     editor.ask("session/prompt", prompt(&session, "there?"));
@@ -54,7 +54,7 @@ fn what_is_no_message_is_answered_and_changes_nothing() {
     assert_eq!(editor.leave(), 0);
 }
 
-/// A line that is too long is answered by its id without being kept.
+/// haft answers a message over 16 MiB with an error for its id, and reads the next message.
 #[test]
 fn a_message_too_long_is_refused_and_the_next_one_read() {
     let place = Place::new(|_| Says::text("Here."));

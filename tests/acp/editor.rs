@@ -1,5 +1,4 @@
-//! A scripted editor, which parses everything that it reads as JSON-RPC: a line that is not JSON-RPC fails the
-//! test.
+//! A scripted editor, which parses everything that it reads as JSON-RPC: a line that is not JSON-RPC fails the test.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};
@@ -15,15 +14,15 @@ pub(super) struct Editor {
     haft: Child,
     input: Option<ChildStdin>,
     lines: Receiver<String>,
-    /// Everything that came, in order.
+    /// All received messages, in order.
     pub(super) seen: Vec<Value>,
     next: i64,
-    /// What permission requests are answered with: the id of an option, or the error of an editor that cannot ask.
+    /// The answer to permission requests: the id of an option, or the error of an editor that cannot ask.
     pub(super) permit: Result<&'static str, i64>,
 }
 
 impl Editor {
-    /// Starts haft and initializes.
+    /// Starts haft and initializes the connection.
     pub(super) fn start(command: Command) -> Self {
         let mut editor = Self::silent(command);
         let answer = editor.ask("initialize", json!({ "protocolVersion": 1, "clientCapabilities": {} }));
@@ -31,7 +30,7 @@ impl Editor {
         editor
     }
 
-    /// Starts haft and says nothing.
+    /// Starts haft without a message.
     pub(super) fn silent(mut command: Command) -> Self {
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
         let mut haft = command.spawn().unwrap();
@@ -55,7 +54,7 @@ impl Editor {
         self.write(format!("{message}\n").as_bytes());
     }
 
-    /// Sends a request; its id.
+    /// Sends a request and returns its id.
     #[expect(clippy::needless_pass_by_value, reason = "a test says it in one expression")]
     pub(super) fn send(&mut self, method: &str, params: Value) -> i64 {
         self.next += 1;
@@ -75,7 +74,7 @@ impl Editor {
         self.until(|message| message["id"] == id && message.get("method").is_none())
     }
 
-    /// Reads until a message is what is waited for; questions are answered on the way.
+    /// Reads messages until `is_it` is true for one; answers permission requests on the way.
     pub(super) fn until(&mut self, is_it: impl Fn(&Value) -> bool) -> Value {
         loop {
             let message = self.read();
@@ -115,19 +114,19 @@ impl Editor {
         updates.map(|message| message["params"]["update"].clone()).collect()
     }
 
-    /// What the model said so far.
+    /// The model's text so far.
     pub(super) fn said(&self) -> String {
         let said = self.updates();
         let said = said.iter().filter(|update| update["sessionUpdate"] == "agent_message_chunk");
         said.map(|update| update["content"]["text"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// How many questions came.
+    /// The number of permission requests so far.
     pub(super) fn questions(&self) -> usize {
         self.seen.iter().filter(|message| message["method"] == "session/request_permission").count()
     }
 
-    /// The editor is gone. How haft ends.
+    /// Closes haft's input and returns haft's exit code.
     pub(super) fn leave(mut self) -> i32 {
         self.input = None;
         ended(&mut self.haft).code().unwrap_or(-1)

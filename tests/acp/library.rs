@@ -1,5 +1,5 @@
-//! The protocol's official client library, which checks every message of haft: `.ci/steps/acp` installs it and
-//! passes its location; without it this test reports that it was skipped.
+//! The protocol's official client library, which checks every message of haft: `.ci/steps/acp` installs it and passes
+//! its location; without that step this test reports that it was skipped.
 
 use std::process::{Command, Stdio};
 
@@ -10,11 +10,11 @@ use crate::common::wait::until;
 use crate::common::{repository, same_environment};
 use crate::sessions::{Says, answers, asked};
 
-/// The library's module, and the node that runs it.
+/// The variables with the library's module, and with the node that runs it.
 const LIBRARY: &str = "HAFT_ACP_LIBRARY";
 const NODE: &str = "HAFT_ACP_NODE";
 
-/// A whole task with one call that is allowed, and another that is stopped.
+/// The official client completes a task with an approved call, and cancels a second task.
 #[test]
 fn a_client_that_nobody_here_wrote_drives_a_whole_task() {
     let (Ok(library), Ok(node)) = (std::env::var(LIBRARY), std::env::var(NODE)) else {

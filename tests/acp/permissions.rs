@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::{Place, begin, prompt};
 use crate::sessions::{Says, answers};
 
-/// Makes `count` calls and says what came of them.
+/// Makes `count` calls and repeats their output.
 fn calls(count: usize) -> impl Fn(&[Value]) -> Says + Send + Sync + 'static {
     move |messages| match answers(messages) {
         done if done.len() < count => {
@@ -17,7 +17,7 @@ fn calls(count: usize) -> impl Fn(&[Value]) -> Says + Send + Sync + 'static {
     }
 }
 
-/// What the model says in the end where questions are answered with `permit`, and how many came.
+/// The model's final text with the answer `permit` to questions, and the number of questions.
 fn outcome(permit: Result<&'static str, i64>) -> (String, usize) {
     let place = Place::new(calls(2));
     let mut editor = place.editor();
@@ -29,14 +29,14 @@ fn outcome(permit: Result<&'static str, i64>) -> (String, usize) {
     (editor.said(), editor.questions())
 }
 
-/// RS06.
+/// RS06: `allow-once` allows one call, and `allow-always` allows all calls of the session.
 #[test]
 fn a_yes_runs_it_once_and_always_for_the_session() {
     assert_eq!(outcome(Ok("allow-once")), ("0 1 ".into(), 2));
     assert_eq!(outcome(Ok("allow-always")), ("0 1 ".into(), 1));
 }
 
-/// RS06.
+/// RS06: `reject` denies the call; a dismissed, failed or invalid answer also prevents the call, with the reason.
 #[test]
 fn a_no_is_no_and_silence_is_none() {
     let (said, questions) = outcome(Ok("reject"));
@@ -52,7 +52,7 @@ fn a_no_is_no_and_silence_is_none() {
     }
 }
 
-/// A question of a task that was stopped is taken back.
+/// If the task is cancelled, haft withdraws its open question.
 #[test]
 fn a_question_is_taken_back_with_its_task() {
     let place = Place::new(calls(1));
@@ -73,7 +73,8 @@ fn a_question_is_taken_back_with_its_task() {
     assert_eq!(editor.answer(id)["result"]["stopReason"], "cancelled");
 }
 
-/// U11: the user chooses plan mode in the editor, by a mode of the session or by the option that takes its place.
+/// U11: in plan mode a session writes nothing; the editor sets the mode by `session/set_mode` or by a configuration
+/// option.
 #[test]
 fn a_session_in_plan_mode_writes_nothing() {
     let place = Place::new(|messages| match messages.last() {
@@ -102,7 +103,7 @@ fn a_session_in_plan_mode_writes_nothing() {
     assert!(place.folder().join("a").exists());
 }
 
-/// U3: the question about an edit has the difference, as the editor shows its own.
+/// U3: the question about an edit contains the difference in the editor's own form.
 #[test]
 fn an_edit_is_asked_about_as_a_difference() {
     let place = Place::new(|messages| match answers(messages).as_slice() {

@@ -9,7 +9,7 @@ use super::{Place, begin, prompt};
 use crate::mcp::fake;
 use crate::sessions::{Says, asked};
 
-/// A session with the prompt of a server, once its command was announced; with that message.
+/// A session with the prompt of a server, and the message that announced the prompt.
 fn opened(builtins: &str) -> (Place, Editor, String, Value) {
     let place = Place::new(|messages| Says::text(format!("<{}>", asked(messages))));
     let program = place.program("", builtins).join("program.toml");
@@ -29,7 +29,8 @@ fn was_got(place: &Place) -> bool {
     fake::methods(&place.folder()).iter().any(|method| *method == "prompts/get")
 }
 
-/// A prompt is among the commands with its arguments, and what it says goes to the model in place of the command.
+/// A server's prompt is a command with its arguments, and its messages replace the command in the request to the
+/// model.
 #[test]
 fn a_prompt_of_a_server_is_a_command() {
     let (place, mut editor, session, told) = opened("");
@@ -51,13 +52,13 @@ fn a_prompt_of_a_server_is_a_command() {
         (&got["params"]["name"], &got["params"]["arguments"]),
         (&json!("review"), &json!({ "file": "a b.rs", "depth": "2" }))
     );
-    // Others go to the model as they are.
+    // haft sends unknown commands to the model unchanged.
     editor.ask("session/prompt", prompt(&session, "/mcp__own__other a"));
     assert!(editor.said().ends_with("</mcp__own__other a>"), "{}", editor.said());
     place.model.assert_content();
 }
 
-/// A server cannot be held to reading: its prompts are not requested in plan mode.
+/// haft does not request a server's prompt in plan mode, because it cannot limit the server to reading.
 #[test]
 fn a_prompt_of_a_server_is_not_got_in_plan_mode() {
     let (place, mut editor, session, _) = opened("");
@@ -68,7 +69,7 @@ fn a_prompt_of_a_server_is_not_got_in_plan_mode() {
     assert!(!was_got(&place) && !editor.said().contains('<'));
 }
 
-/// A rule that asks is asked of the user, who can refuse and allow.
+/// A rule `ask` makes haft ask the user about a prompt; the user can refuse or allow it.
 #[test]
 fn a_rule_has_the_user_asked_about_a_prompt() {
     let (place, mut editor, session, _) = opened("[agent]\nask = [\"mcp__own__*\"]");

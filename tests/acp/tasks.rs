@@ -8,7 +8,7 @@ use super::{Editor, Place, begin, lives, prompt, sleeping};
 use crate::common::wait::until;
 use crate::sessions::{Says, answers, asked};
 
-/// Reads a file, writes another by a command, and says what it read.
+/// Reads a file, edits it, copies it by a command, and repeats the command's output.
 fn script(messages: &[Value]) -> Says {
     let done = answers(messages);
     match (asked(messages), done.len()) {
@@ -32,7 +32,7 @@ fn place() -> Place {
     place
 }
 
-/// A task of three calls, one of which is asked about.
+/// The editor receives the updates of a task with three calls, one of which needs approval.
 #[test]
 fn a_whole_task_is_seen_as_it_happens() {
     let place = place();
@@ -69,7 +69,7 @@ fn a_whole_task_is_seen_as_it_happens() {
     place.model.assert_content();
 }
 
-/// PL20: stopped while a command runs, nothing of it is left, and the conversation goes on.
+/// PL20: a cancellation during a command stops the command, and the conversation can continue.
 #[test]
 fn a_task_is_stopped_in_the_middle_of_a_call() {
     let (command, words) = sleeping();
@@ -82,7 +82,7 @@ fn a_task_is_stopped_in_the_middle_of_a_call() {
     let id = editor.send("session/prompt", prompt(&session, "wait"));
     editor.until(|message| message["params"]["update"]["content"].to_string().contains("begun"));
     until("the command runs", || lives(&words));
-    // One prompt at a time.
+    // A session accepts one prompt at a time.
     let second = editor.ask("session/prompt", prompt(&session, "go on"));
     assert_eq!(second["error"]["code"], -32600, "{second}");
     editor.notify("session/cancel", json!({ "sessionId": session }));
@@ -95,7 +95,7 @@ fn a_task_is_stopped_in_the_middle_of_a_call() {
     place.model.assert_content();
 }
 
-/// A request can be taken back as any other.
+/// `$/cancel_request` cancels a prompt as any other request.
 #[test]
 fn a_prompt_is_taken_back_by_its_request() {
     let (command, words) = sleeping();
@@ -113,7 +113,7 @@ fn wait_until_begun(editor: &mut Editor) {
     editor.until(|message| message["params"]["update"]["content"].to_string().contains("begun"));
 }
 
-/// An editor that goes away in the middle of a call leaves nothing behind.
+/// If an editor disappears during a call, haft ends with all its processes.
 #[test]
 fn an_editor_that_is_gone_leaves_no_process() {
     let (command, words) = sleeping();
@@ -128,7 +128,7 @@ fn an_editor_that_is_gone_leaves_no_process() {
     assert!(kept.contains(&session) && kept.contains("\"cancelled\""), "{kept}");
 }
 
-/// What was said is shown again by another process, and the model goes on from there.
+/// Another process loads a session with its whole history, and the model continues it.
 #[test]
 fn a_session_is_loaded_with_all_that_was_said() {
     let place = place();
@@ -158,7 +158,7 @@ fn a_session_is_loaded_with_all_that_was_said() {
     let answer = editor.ask("session/prompt", prompt(&session, "what next?"));
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     assert!(editor.said().ends_with("Nothing after 3 calls."), "{}", editor.said());
-    // Resumed, nothing is shown; gone, it is nowhere.
+    // `session/resume` shows no history; a deleted session is deleted everywhere.
     let before = editor.seen.len();
     assert!(editor.ask("session/resume", opening.clone())["error"].is_null());
     assert_eq!(editor.seen.len(), before + 1);
@@ -171,7 +171,7 @@ fn a_session_is_loaded_with_all_that_was_said() {
     assert_eq!(place.home.haft(&["session", "list", "--json"]).stdout, "");
 }
 
-/// Two folders with a program each, at the same time: neither sees anything of the other.
+/// Two concurrent sessions with different folders and programs share nothing.
 #[test]
 fn sessions_have_folders_and_histories_of_their_own() {
     let place = Place::new(|messages| match answers(messages).as_slice() {
@@ -188,7 +188,7 @@ fn sessions_have_folders_and_histories_of_their_own() {
         sent.push((name, session.clone(), editor.send("session/prompt", prompt(&session, name))));
     }
     for (_, _, id) in &sent {
-        // The answers come in any order.
+        // The answers may arrive in any order.
         while !editor.seen.iter().any(|message| message["id"] == *id && message.get("method").is_none()) {
             editor.read();
         }
@@ -202,7 +202,7 @@ fn sessions_have_folders_and_histories_of_their_own() {
     place.model.assert_content();
 }
 
-/// More sessions than may be awake: those that were idle for longest are put to rest, and go on when they are spoken to.
+/// Sessions over the limit are suspended, the longest idle first, and continue at their next prompt.
 #[test]
 fn sessions_that_rest_go_on() {
     let place = Place::new(|messages| {
@@ -223,7 +223,7 @@ fn sessions_that_rest_go_on() {
     assert_eq!(editor.said(), "1. 2. 1. ");
 }
 
-/// The editor's MCP servers are the agent's tools, held as program.toml's own.
+/// The editor's MCP servers are tools of the agent, in the sandbox as those of program.toml.
 #[test]
 fn the_editor_s_mcp_servers_are_tools() {
     let place = Place::new(|messages| match answers(messages).as_slice() {
@@ -245,7 +245,7 @@ fn the_editor_s_mcp_servers_are_tools() {
     assert!(editor.said().contains("4711"), "{}", editor.said());
 }
 
-/// CL04: a key that haft knows is shown to no editor, wherever it comes up.
+/// CL04: no message to an editor contains a key that haft knows.
 #[test]
 fn no_secret_is_shown() {
     let place = Place::new(|messages| match answers(messages).len() {
@@ -264,7 +264,7 @@ fn no_secret_is_shown() {
     assert!(!all.contains(crate::cli::SECRET) && all.contains("***"), "{all}");
 }
 
-/// The model cannot be asked: the user reads why, and what to do.
+/// If the model cannot be used, the user gets the reason and the way to correct it.
 #[test]
 fn what_keeps_a_model_from_answering_is_told() {
     let place = Place::new(|_| Says::default());
@@ -287,8 +287,8 @@ fn what_keeps_a_model_from_answering_is_told() {
     assert!(failed["error"]["message"].as_str().unwrap().contains("127.0.0.1:9"), "{failed}");
 }
 
-/// A18: what is left out of a session is told, as a notice where the editor shows these and else as a message, and the
-/// commands that a session has are offered and done.
+/// A18: haft reports omitted parts of a session, as a notice if the editor supports notices, and otherwise as a
+/// message. The session's commands are offered and executed.
 #[test]
 fn what_is_left_out_is_told_and_commands_are_done() {
     let servers = json!([
@@ -325,7 +325,7 @@ fn what_is_left_out_is_told_and_commands_are_done() {
     }
 }
 
-/// A skill of an installed Agent Plugin is told by name, and read when the model asks for it.
+/// The model sees a skill of an installed Agent Plugin by its name, and reads its text on demand.
 #[test]
 fn a_skill_of_a_plugin_is_told_by_name_and_read_on_demand() {
     let place = Place::new(|messages| {

@@ -1,4 +1,4 @@
-//! An editor opens a folder whose program.toml has no user's agreement.
+//! An editor opens a folder whose program.toml has no consent of the user.
 
 use std::fs;
 use std::sync::Arc;
@@ -7,7 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::{Place, begin, prompt};
 use crate::sessions::Says;
 
-/// X13, A22: nothing of the folder is started when it is opened; the first prompt asks once, and a no sends nothing.
+/// X13, A22: haft starts nothing of a folder when it is opened; the first prompt asks for consent, and without
+/// consent haft sends nothing.
 #[test]
 fn an_editor_is_asked_before_anything_of_a_folder_counts() {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -34,7 +35,7 @@ fn an_editor_is_asked_before_anything_of_a_folder_counts() {
     let answered = editor.ask("session/prompt", prompt(&session, "hi"));
     assert_eq!(answered["result"]["stopReason"], "end_turn", "{answered}");
     assert!(ran.exists() && editor.said().contains("hello from the model") && editor.questions() == 2);
-    // Agreed to for good.
+    // The consent is permanent.
     let session = begin(&mut editor, &folder);
     editor.ask("session/prompt", prompt(&session, "hi"));
     assert_eq!(editor.questions(), 2);

@@ -10,12 +10,12 @@ use serde_json::{Value, json};
 use super::fake::{Fake, calls, says};
 use super::{Act, BROKEN, ECHO, answers, provider, run, settings, toolbox};
 
-/// Does what its name says.
+/// Closes the issue in `text`.
 const CLOSE: (&str, Act) = ("jira__close_issue", |arguments| {
     Ok(ToolResult::success(format!("closed {}", arguments["text"].as_str().unwrap_or("nothing"))))
 });
 
-/// Tokens for `echo` and the two that stand for the others.
+/// The number of tokens for `echo` and the two tools that reach the others.
 const BUDGET: u32 = 350;
 
 fn sent(request: &Value) -> Vec<&str> {
@@ -23,7 +23,8 @@ fn sent(request: &Value) -> Vec<&str> {
     tools.map(|tool| tool.pointer("/function/name").unwrap().as_str().unwrap()).collect()
 }
 
-/// PR14, PR15: found by what it does, run by its name; the prompt stays the same throughout.
+/// PR14, PR15: the model finds an omitted tool with `find_tools` and runs it with `program`; the tools in the
+/// requests do not change.
 #[tokio::test]
 async fn a_tool_that_is_not_sent_is_found_and_run() {
     let fake = Fake::start([
@@ -60,7 +61,7 @@ async fn a_tool_that_is_not_sent_is_found_and_run() {
     fake.assert_done();
 }
 
-/// PL21: a failing call is the same call, however it is written.
+/// PL21: a failing call counts as identical, whether the model calls the tool directly or with `program`.
 #[tokio::test]
 async fn a_failing_call_is_the_same_through_program() {
     let through = r#"{"name":"broken","args":{}}"#;

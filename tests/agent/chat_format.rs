@@ -1,5 +1,5 @@
 //! OpenAI's chat completions request, as published: the check reports each violation that the real endpoint answers
-//! with status 400. Knows nothing of the sender.
+//! with status 400. The check does not depend on the sender.
 
 use std::collections::BTreeSet;
 
@@ -29,14 +29,14 @@ const KEYS: &[&str] = &[
 const MESSAGE_KEYS: &[(&str, &[&str])] = &[
     ("system", &["role", "content", "name"]),
     ("user", &["role", "content", "name"]),
-    // `reasoning_content` is what servers of reasoning models add, and want back.
+    // `reasoning_content`: servers of reasoning models add this key and expect it back.
     ("assistant", &["role", "content", "tool_calls", "refusal", "name", "annotations", "reasoning_content"]),
     ("tool", &["role", "content", "tool_call_id"]),
 ];
 
 type Check = Result<(), String>;
 
-/// What is wrong with `body`, if anything.
+/// Returns the first violation in `body`, if any.
 pub(crate) fn check(body: &Value) -> Check {
     let body = object(body, "the body")?;
     known(body, KEYS, "the body")?;
@@ -96,7 +96,7 @@ pub(crate) fn check_schema(schema: &Value) -> Check {
 
 fn check_messages(messages: &[Value]) -> Check {
     ensure(!messages.is_empty(), "`messages` is empty")?;
-    // The calls of the last assistant message that still wait for their answer.
+    // The calls of the last assistant message that have no answer yet.
     let mut open: Vec<String> = Vec::new();
     for (index, message) in messages.iter().enumerate() {
         let message = object(message, "a message")?;
@@ -140,7 +140,7 @@ fn check_assistant(message: &Map<String, Value>) -> Result<Vec<String>, String> 
         check_name(function)?;
         let arguments =
             function.get("arguments").and_then(Value::as_str).ok_or("`arguments` is not a string")?;
-        // Not OpenAI, but every server that puts the arguments into a template insists on it.
+        // OpenAI does not require this, but every server that inserts the arguments into a template does.
         let parsed: Result<Map<String, Value>, _> = serde_json::from_str(arguments);
         ensure(parsed.is_ok(), &format!("`arguments` is not the JSON of an object: {arguments}"))?;
     }
@@ -177,7 +177,7 @@ fn ensure(holds: bool, otherwise: &str) -> Check {
     if holds { Ok(()) } else { Err(otherwise.to_owned()) }
 }
 
-/// The fake is only worth something if it refuses what the real endpoint refuses.
+/// The fake must refuse every request that the real endpoint refuses.
 #[test]
 fn the_format_is_checked() {
     use serde_json::json;

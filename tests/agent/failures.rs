@@ -12,7 +12,7 @@ fn status(status: u16, headers: &'static [(&'static str, &'static str)], body: &
     Answer::Http(status, headers, body.as_bytes().to_vec())
 }
 
-/// The error of a run against `script`, with how often the fake was asked.
+/// The error of a run against `script`, after the whole script was used.
 async fn failure(script: Vec<Answer>) -> ProviderError {
     failure_after(script, crate::providers::quick()).await
 }
@@ -26,7 +26,7 @@ async fn failure_after(script: Vec<Answer>, patience: Patience) -> ProviderError
     error
 }
 
-/// PL06.
+/// PL06: a client error is reported after one attempt, with its status, its message and a hint.
 #[tokio::test]
 async fn a_client_error_is_reported_at_once_with_status_and_body() {
     let body = r#"{"error":{"message":"no such model: fake-model","type":"invalid_request_error","code":"model_not_found"}}"#;
@@ -42,14 +42,14 @@ async fn a_client_error_is_reported_at_once_with_status_and_body() {
     assert!(error.hint().unwrap().contains("`[provider] model`"));
 }
 
-/// PL06.
+/// PL06: an error shows only a part of a long body.
 #[tokio::test]
 async fn an_error_body_is_bounded() {
     let error = failure(vec![status(400, &[], &"x".repeat(10 << 20))]).await.to_string();
     assert!(error.len() < 1000, "{}", error.len());
 }
 
-/// PL06.
+/// PL06: rate limits, server errors and closed connections lead to another attempt.
 #[tokio::test]
 async fn rate_limits_and_server_errors_are_tried_again() {
     let fake = Fake::start([
@@ -63,7 +63,7 @@ async fn rate_limits_and_server_errors_are_tried_again() {
     fake.assert_done();
 }
 
-/// PL06.
+/// PL06: haft makes at most four attempts.
 #[tokio::test]
 async fn attempts_are_bounded() {
     let error = failure((0..4).map(|_| status(500, &[], "")).collect()).await;
@@ -74,14 +74,14 @@ async fn attempts_are_bounded() {
     );
 }
 
-/// PL06.
+/// PL06: haft does not wait for a `retry-after` of a day; the first answer is the error.
 #[tokio::test]
 async fn a_wait_that_nobody_would_sit_through_is_an_error() {
     let error = failure(vec![status(429, &[("retry-after", "86400")], "tomorrow")]).await;
     assert_eq!(error.attempts, 1);
 }
 
-/// PL06.
+/// PL06: haft tries an unreachable endpoint again, and the error names the endpoint.
 #[tokio::test]
 async fn a_dead_endpoint_is_tried_again_and_named() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -100,7 +100,7 @@ async fn a_dead_endpoint_is_tried_again_and_named() {
     assert!(error.hint().unwrap().contains(&address.to_string()));
 }
 
-/// PL06.
+/// PL06: haft does not follow a redirect of a provider.
 #[tokio::test]
 async fn redirects_are_not_followed() {
     let elsewhere = status(307, &[("location", "http://example.invalid/")], "");
@@ -122,7 +122,7 @@ async fn an_answer_that_takes_too_long_names_the_limit() {
     assert!(error.to_string().ends_with("no complete answer within 0.05 s"), "{error}");
 }
 
-/// PL07.
+/// PL07: an answer that is not JSON is an error after three attempts, with the place of the problem.
 #[tokio::test]
 async fn what_is_not_a_completion_fails_to_parse() {
     let page = || status(200, &[], "<html>welcome</html>");
@@ -131,21 +131,21 @@ async fn what_is_not_a_completion_fails_to_parse() {
     assert!(error.contains("failed to parse response: it is not JSON at line 1, column 1"), "{error}");
 }
 
-/// PL07.
+/// PL07: an incomplete answer is an error of its own kind.
 #[tokio::test]
 async fn an_answer_that_breaks_off_says_so() {
     let error = failure((0..4).map(|_| Answer::Cut).collect()).await;
     assert!(matches!(error.failure, Failure::Interrupted(_)), "{error}");
 }
 
-/// PL07.
+/// PL07: an answer without end is refused as too large.
 #[tokio::test]
 async fn an_answer_without_end_is_cut() {
     let error = failure(vec![Answer::Endless]).await;
     assert!(matches!(error.failure, Failure::TooLarge(_)), "{error}");
 }
 
-/// PL12.
+/// PL12: an error in an answer with status 200 is an error; a transient error leads to another attempt.
 #[tokio::test]
 async fn an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient() {
     let lasting = json!({ "error": { "message": "no credit left", "code": 402 } });
@@ -156,7 +156,7 @@ async fn an_error_in_a_success_is_an_error_and_tried_again_where_it_is_transient
     assert_eq!(run(&agent(&fake, Toolbox::default())).await.unwrap().text, "made it");
 }
 
-/// PL18.
+/// PL18: an answer without choices, text or calls is an empty response.
 #[tokio::test]
 async fn no_choices_is_an_empty_response() {
     let nothing = || (0..3).map(|_| reply(&json!({ "choices": [] }))).collect();
@@ -166,7 +166,7 @@ async fn no_choices_is_an_empty_response() {
     assert!(error.ends_with("empty response: neither text nor a call (it ended with `stop`)"), "{error}");
 }
 
-/// PL19.
+/// PL19: the check of a provider makes no request for a completion, and accepts a server without a list of models.
 #[tokio::test]
 async fn availability_is_found_out_without_a_turn() {
     let models = || reply(&json!({ "object": "list", "data": [] }));
@@ -180,7 +180,7 @@ async fn availability_is_found_out_without_a_turn() {
     fake.assert_done();
 }
 
-/// PL19.
+/// PL19: without a key haft reports the provider as unavailable and sends no request to the vendor.
 #[tokio::test]
 async fn without_a_key_the_vendor_is_not_even_asked() {
     let keyless = provider(ProviderSettings::new("openai", "gpt-4o"));

@@ -14,17 +14,17 @@ use tokio_util::sync::CancellationToken;
 use super::chat_format;
 use crate::providers::recorded::record;
 
-/// How one request is answered.
+/// The answer to one request.
 pub(crate) enum Answer {
-    /// With this status, these further headers and this body.
+    /// This status, these additional headers and this body.
     Http(u16, &'static [(&'static str, &'static str)], Vec<u8>),
-    /// With half of a body, and the connection closed.
+    /// Half of a body, and then a closed connection.
     Cut,
-    /// With a body four times as long as any that is read, and no word of its length.
+    /// A body of four times the maximum length, without a declared length.
     Endless,
-    /// Not at all, and the connection closed.
+    /// No answer, and a closed connection.
     Hangup,
-    /// Not at all; the token is cancelled when the request is there.
+    /// No answer; the token is cancelled when the request arrives.
     Never(CancellationToken),
 }
 
@@ -42,12 +42,12 @@ pub(crate) fn completion(message: &Value, finish: &str) -> Answer {
     }))
 }
 
-/// A completion that says `text`.
+/// A completion with the text `text`.
 pub(crate) fn says(text: &str) -> Answer {
     completion(&json!({ "role": "assistant", "content": text, "refusal": null, "annotations": [] }), "stop")
 }
 
-/// A completion that makes calls: id, tool and arguments as sent.
+/// A completion with calls: id, tool and arguments as sent.
 pub(crate) fn calls(calls: &[(&str, &str, &str)]) -> Answer {
     let calls: Vec<_> = calls
         .iter()
@@ -66,7 +66,7 @@ struct State {
     violations: Mutex<Vec<String>>,
 }
 
-/// The endpoint; gone when dropped.
+/// The endpoint; stopped when dropped.
 pub(crate) struct Fake {
     address: SocketAddr,
     state: Arc<State>,
@@ -101,7 +101,7 @@ impl Fake {
         self.state.requests.lock().unwrap().last()?.1.get(name).cloned()
     }
 
-    /// Every request was in order and every answer was asked for.
+    /// Asserts that every request was valid and that the whole script was used.
     pub(crate) fn assert_done(&self) {
         assert_eq!(*self.state.violations.lock().unwrap(), Vec::<String>::new());
         assert_eq!(self.state.script.lock().unwrap().len(), 0, "answers that nobody asked for");
@@ -172,7 +172,7 @@ fn take(state: &State, line: &str, headers: BTreeMap<String, String>, body: &[u8
     }
 }
 
-/// `None` when the connection is not to be used again.
+/// `None` if the connection cannot be used again.
 async fn write_answer(stream: &mut BufReader<TcpStream>, answer: Answer) -> Option<()> {
     match answer {
         Answer::Http(status, headers, body) => {
@@ -196,7 +196,7 @@ async fn write_answer(stream: &mut BufReader<TcpStream>, answer: Answer) -> Opti
         Answer::Hangup => None,
         Answer::Never(token) => {
             token.cancel();
-            // Until the other side gives up.
+            // Waits until the client gives up.
             stream.read_u8().await.ok().and(None)
         }
     }

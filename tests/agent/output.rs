@@ -29,7 +29,8 @@ fn last_words(request: &Value) -> &str {
     request["messages"].as_array().unwrap().last().unwrap()["content"].as_str().unwrap()
 }
 
-/// A server of one's own would hold calls to the form, too: it is told of it once there is nothing left to call.
+/// The loop asks again for an invalid answer, with the errors. The schema parameter is sent only in requests without
+/// tools, because some servers would apply the schema to calls too.
 #[tokio::test]
 async fn an_answer_that_is_not_valid_is_asked_for_again_with_the_errors() {
     let fake = Fake::start([
@@ -54,7 +55,7 @@ async fn an_answer_that_is_not_valid_is_asked_for_again_with_the_errors() {
     fake.assert_done();
 }
 
-/// It ends as what it is, and who goes on asks once more.
+/// After four invalid answers the task ends as invalid; `go_on` asks again.
 #[tokio::test]
 async fn a_model_that_cannot_answer_so_is_not_asked_for_ever() {
     let wrong = || says(r#"{"n":1.5}"#);
@@ -72,7 +73,8 @@ async fn a_model_that_cannot_answer_so_is_not_asked_for_ever() {
     fake.assert_done();
 }
 
-/// A server without structured output refuses the parameter once, and is asked by words alone from then on.
+/// If a server refuses the schema parameter, haft repeats the request without it and gives the schema only in the
+/// prompt.
 #[tokio::test]
 async fn a_server_that_refuses_the_form_is_told_in_words() {
     let refusal = || Answer::Http(400, &[], br#"{"error":{"message":"unknown parameter"}}"#.to_vec());
@@ -83,7 +85,7 @@ async fn a_server_that_refuses_the_form_is_told_in_words() {
     let formats: Vec<bool> = fake.requests().iter().map(|request| format(request).is_some()).collect();
     assert_eq!(formats, [true, false, false]);
     fake.assert_done();
-    // What is refused for another reason is refused again, and that is what is said.
+    // If the second request is refused for another reason, the error has that reason.
     let fake =
         Fake::start([refusal(), Answer::Http(400, &[], br#"{"error":"no such model"}"#.to_vec())]).await;
     let agent = Agent::new(provider(settings(&fake)), Toolbox::default(), typed());
@@ -92,7 +94,7 @@ async fn a_server_that_refuses_the_form_is_told_in_words() {
     fake.assert_done();
 }
 
-/// What is cut off is no answer, and is not asked for again.
+/// An answer that reached the length limit is not valid, and the loop does not ask again.
 #[tokio::test]
 async fn an_answer_that_is_cut_off_is_none() {
     let message = json!({ "role": "assistant", "content": "{\"n\":" });
@@ -115,7 +117,7 @@ fn turn(id: &'static str) -> Answer {
     calls(&[(id, "echo", r#"{"text":"x"}"#)])
 }
 
-/// Each turn of the fake takes 15 tokens.
+/// A task ends when its tokens are used up (15 for each turn of the fake), and can be continued.
 #[tokio::test]
 async fn a_task_ends_when_its_tokens_are_used_up_and_can_be_gone_on_with() {
     let fake = Fake::start([turn("a"), turn("b"), says("done")]).await;
@@ -125,7 +127,7 @@ async fn a_task_ends_when_its_tokens_are_used_up_and_can_be_gone_on_with() {
     assert_eq!(outcome.shortfall().unwrap(), "the task is not done: the budget is used up: 30 of 30 tokens");
     assert!(matches!(history.messages().last(), Some(Message::Turn(turn)) if turn.answered().count() == 1));
     assert!(outcome.end.is_resumable() && history.is_unfinished());
-    // A run that goes on has the budget anew.
+    // A continued run has the full budget.
     let settings_of_agent = AgentSettings { budget, ..AgentSettings::default() };
     let agent = Agent::new(provider(settings(&fake)), toolbox(&[ECHO]).0, settings_of_agent);
     let outcome = agent.go_on(&mut history, &Session::default()).await.unwrap();
@@ -139,14 +141,14 @@ async fn a_task_ends_when_it_has_cost_what_it_may() {
     let prices = Prices { input: 1000.0, output: 2000.0, cached: None, stored: None };
     let with_prices =
         ProviderSettings { prices: [("fake-model".to_owned(), prices)].into(), ..settings(&fake) };
-    // $0.02 a turn.
+    // Each turn costs $0.02.
     let budget = Budget { cost: Some(Cost::of_dollars(0.03)), tokens: None };
     let (outcome, _) = spend(budget, with_prices, Usage::default()).await;
     assert_eq!((outcome.end, outcome.turns), (End::Budget, 2));
     let why = outcome.shortfall().unwrap();
     assert!(why.ends_with("the budget is used up: $0.0400 of $0.0300"), "{why}");
     fake.assert_done();
-    // Without a price there is nothing to hold it to, which is said after the first turn at the latest.
+    // Without a price the cost limit cannot apply; the run ends after the first turn with this reason.
     let fake = Fake::start([turn("a")]).await;
     let (outcome, _) = spend(budget, settings(&fake), Usage::default()).await;
     let why = outcome.shortfall().unwrap();
@@ -154,7 +156,7 @@ async fn a_task_ends_when_it_has_cost_what_it_may() {
     fake.assert_done();
 }
 
-/// What was used before a run begins is its own.
+/// Usage before the run counts toward the budget.
 #[tokio::test]
 async fn what_is_spent_elsewhere_counts() {
     let fake = Fake::start([turn("a")]).await;

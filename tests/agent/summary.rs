@@ -10,17 +10,17 @@ use haft::secret::Redactor;
 
 use super::*;
 
-/// Bytes of each answer.
+/// The number of bytes of each answer.
 const ANSWER: usize = 900;
-/// Rough tokens of what is shown: six turns or so.
+/// The approximate token limit of the sent conversation, which is about six turns.
 const BUDGET: u32 = 1500;
 
-/// A provider whose model works for so many turns, and whose fast model knows of a key; both remember what they were
-/// asked.
+/// A provider whose main model makes a number of calls, and whose fast model gives a summary; it records the requests
+/// of both.
 #[derive(Default)]
 struct Two {
     turns: usize,
-    /// What the fast model says; `None`: its vendor refuses.
+    /// The answer of the fast model; `None` if its vendor refuses.
     summary: Option<&'static str>,
     asked: Mutex<Vec<(String, Vec<Message>)>>,
 }
@@ -30,7 +30,7 @@ impl Two {
         Arc::new(Self { turns, summary, ..Self::default() })
     }
 
-    /// What the model with this name was asked.
+    /// The requests to the model with this name.
     fn of(&self, model: &str) -> Vec<Vec<Message>> {
         let asked = self.asked.lock().unwrap();
         asked.iter().filter(|(name, _)| name == model).map(|(_, messages)| messages.clone()).collect()
@@ -80,7 +80,7 @@ impl Provider for Two {
     }
 }
 
-/// What happened of what this is about.
+/// A session, and its events about summaries and omissions.
 fn events() -> (Session, Arc<Mutex<Vec<String>>>) {
     let told: Arc<Mutex<Vec<String>>> = Arc::default();
     let sink = told.clone();
@@ -118,7 +118,7 @@ async fn what_outgrows_the_room_is_summed_up_and_the_task_stays() {
     assert!(first(&fast[0]).contains("Person: find the key") && first(&fast[0]).contains("Call of echo: "));
     let last = first(strong.last().unwrap());
     assert!(last.contains("The key is 4711.") && last.ends_with("find the key"), "{last}");
-    // Until the next cut nothing before the end changes.
+    // Until the next cut each request starts with the earlier request.
     for pair in strong.windows(2) {
         let (before, after) = (&pair[0], &pair[1]);
         let is_cut = after.len() < before.len();
@@ -145,7 +145,7 @@ async fn without_a_fast_model_the_oldest_is_left_out() {
     }
 }
 
-/// A session that goes on reads the summary that it had, and pays for none.
+/// A resumed session uses its saved summary and makes no request for another.
 #[tokio::test]
 async fn a_resumed_session_goes_on_with_the_same_summary() {
     let folder = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ async fn a_resumed_session_goes_on_with_the_same_summary() {
     assert_eq!(restored.usage, outcome.usage);
     assert_eq!(restored.summary.as_ref().map(|summary| summary.model.as_str()), Some("fast"));
     let mut history = History::restored(restored, Some(log)).unwrap();
-    // Its model has the last word at once.
+    // This model answers at once.
     let quick = Two::new(0, Some("another"));
     let agent = Agent::new(quick.clone(), toolbox(&[ECHO]).0, small(None));
     agent.run(&mut history, "and now?", &Session::default()).await.unwrap();

@@ -14,10 +14,10 @@ use super::fake::{calls, says};
 use super::*;
 use crate::common::wait::within;
 
-/// A tool that counts how many of its kind run at the same time.
+/// A tool that counts its concurrent calls.
 struct Slow {
     def: ToolDef,
-    /// How many have to run at once before the first ends.
+    /// The number of calls that must run at once before the first ends.
     together: usize,
     now: Arc<AtomicUsize>,
     most: Arc<AtomicUsize>,
@@ -39,7 +39,7 @@ impl Tool for Slow {
             }
         };
         within("enough run at once", gathered).await;
-        // Whatever else may run begins meanwhile.
+        // Other calls can begin during this time.
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
@@ -49,7 +49,8 @@ impl Tool for Slow {
     }
 }
 
-/// `look` only reads, `change` does not; how many ran at once, and in which order they ended.
+/// The read-only tool `look` and the tool `change`; the maximum number of concurrent calls; the calls in the order of
+/// their ends.
 fn slow(together: usize) -> (Toolbox, Arc<AtomicUsize>, Log) {
     let (now, most, order) = (Arc::default(), Arc::<AtomicUsize>::default(), Log::default());
     let mut toolbox = Toolbox::default();
@@ -66,7 +67,7 @@ fn turn(tools: &[(&str, &str, &str)]) -> fake::Answer {
     calls(tools)
 }
 
-/// PL03: what only reads runs at the same time; nothing overtakes what may change something.
+/// PL03: read-only calls run concurrently; other calls run alone and in order.
 #[tokio::test]
 async fn calls_that_only_read_run_at_the_same_time_and_the_others_in_order() {
     let looks = turn(&[
@@ -89,7 +90,7 @@ async fn calls_that_only_read_run_at_the_same_time_and_the_others_in_order() {
     fake.assert_done();
 }
 
-/// PL03: However many a model wants at once, eight run.
+/// PL03: at most eight calls run at once, even if the model requests more.
 #[tokio::test]
 async fn no_more_than_eight_calls_run_at_once() {
     let ids: Vec<_> = (0..20).map(|n| (format!("c{n}"), format!(r#"{{"text":"{n}"}}"#))).collect();
@@ -101,7 +102,7 @@ async fn no_more_than_eight_calls_run_at_once() {
     fake.assert_done();
 }
 
-/// PL20: what cannot be written down before it runs does not run.
+/// PL20: a call that cannot be recorded before it runs does not run.
 #[tokio::test]
 async fn a_call_that_cannot_be_written_down_is_not_run() {
     let fake = Fake::start([turn(&[("a", "change", "{}")]), says("done")]).await;
@@ -115,8 +116,8 @@ async fn a_call_that_cannot_be_written_down_is_not_run() {
     fake.assert_done();
 }
 
-/// PL20: a run that is dropped while a tool works: when its session is resumed, the model is told that the outcome is
-/// unknown, and calls that did not run yet are run.
+/// PL20: if a run is dropped during a call, the resumed session tells the model that the call's outcome is unknown,
+/// and runs the calls that had not run.
 #[tokio::test]
 async fn a_session_goes_on_in_the_middle_of_a_turn() {
     let place = tempfile::tempdir().unwrap();
@@ -154,14 +155,15 @@ async fn a_session_goes_on_in_the_middle_of_a_turn() {
     let report = answers(&fake.requests()[1]);
     assert_eq!((report[0].1.as_str(), report[2].1.as_str()), ("a", "c"));
     assert!(report[1].1.contains("the outcome of this call is unknown"), "{report:?}");
-    // Told once, known for ever.
+    // The unknown outcome is saved and not reported again.
     drop(history);
     let again = saved.restored().unwrap();
     assert!(again.open.is_none() && again.unknown().next().is_none() && again.ended.is_some());
     fake.assert_done();
 }
 
-/// PL20: a conversation that outgrows its budget is cut where no call loses its answer, and the task stays.
+/// PL20: a conversation over its budget is sent without its oldest turns, with complete pairs of calls and answers
+/// and with the task; the saved conversation stays complete.
 #[tokio::test]
 async fn a_long_conversation_is_cut_for_the_model_and_stays_whole() {
     let mut script: Vec<_> = (0..12).map(|_| turn(&[("a", "echo", &*BIG)])).collect();

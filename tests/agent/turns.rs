@@ -9,7 +9,7 @@ use super::fake::{Answer, calls, completion, says};
 use super::*;
 use crate::common::wait::within;
 
-/// PL01.
+/// PL01: the outcome of an answer without calls has the text, the model, the token usage and the elapsed time.
 #[tokio::test]
 async fn text_only_answer_has_model_tokens_and_time() {
     let fake = Fake::start([says("hello")]).await;
@@ -21,7 +21,7 @@ async fn text_only_answer_has_model_tokens_and_time() {
     fake.assert_done();
 }
 
-/// PL02.
+/// PL02: the loop runs a call and sends its result in the next request.
 #[tokio::test]
 async fn two_turns_with_a_tool() {
     let fake = Fake::start([calls(&[("call_1", "echo", r#"{"text":"4711"}"#)]), says("it said 4711")]).await;
@@ -40,8 +40,7 @@ async fn two_turns_with_a_tool() {
     fake.assert_done();
 }
 
-/// PL02:
-/// A prompt cache lives by requests that only ever grow at the end.
+/// PL02: each request starts with the earlier request unchanged, as a prompt cache requires.
 #[tokio::test]
 async fn each_request_begins_with_the_one_before() {
     let turn = |id| calls(&[(id, "echo", r#"{"text":"x"}"#)]);
@@ -55,7 +54,7 @@ async fn each_request_begins_with_the_one_before() {
     }
 }
 
-/// PL03.
+/// PL03: the calls of a turn run in order, and each answer has its call's id.
 #[tokio::test]
 async fn parallel_calls_run_in_order_and_are_answered_by_id() {
     let turn =
@@ -70,7 +69,7 @@ async fn parallel_calls_run_in_order_and_are_answered_by_id() {
     fake.assert_done();
 }
 
-/// PL04.
+/// PL04: a request without tools has no key `tools`, and a request without a system text has no system message.
 #[tokio::test]
 async fn no_tools_key_without_tools_and_no_system_message_without_text() {
     let fake = Fake::start([says("hi")]).await;
@@ -80,7 +79,7 @@ async fn no_tools_key_without_tools_and_no_system_message_without_text() {
     assert_eq!(fake.requests(), [expected]);
 }
 
-/// PL05.
+/// PL05: the limit of turns is an end of its own, whose outcome has the text so far; the conversation can continue.
 #[tokio::test]
 async fn the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
     let message = |id: &str, text: &str| {
@@ -96,12 +95,12 @@ async fn the_turn_cap_is_an_end_of_its_own_that_keeps_what_was_said() {
     assert_eq!((outcome.end, outcome.turns, outcome.text.as_str()), (End::TurnCap, 2, "first\n\nsecond"));
     assert_eq!(outcome.shortfall().unwrap(), "reached max turns (2) without final response");
     assert_eq!(log.lock().unwrap().len(), 2);
-    // Asked to go on, the model finds everything that was done.
+    // In the continued run the model sees all earlier turns.
     assert_eq!(agent.run(&mut history, "go on", &Session::default()).await.unwrap().text, "third");
     fake.assert_done();
 }
 
-/// PL08.
+/// PL08: the model receives a tool's error, and the loop continues.
 #[tokio::test]
 async fn a_failing_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("it is broken")]).await;
@@ -110,7 +109,7 @@ async fn a_failing_tool_is_reported_and_the_loop_goes_on() {
     assert_eq!(answers(&fake.requests()[1]), pairs(&[("a", "Tool error: out of order")]));
 }
 
-/// G06: the model is asked in other words than those it had nothing to say to; not for ever.
+/// G06: after three empty answers the loop asks in other words, and after nine empty answers it fails.
 #[tokio::test]
 async fn an_empty_turn_does_not_end_a_task() {
     let empty = || (0..3).map(|_| says(""));
@@ -131,7 +130,8 @@ async fn an_empty_turn_does_not_end_a_task() {
     fake.assert_done();
 }
 
-/// G02: an answer of megabytes, a vendor that refuses it, and a task that ends well all the same.
+/// G02: if a vendor refuses a result of megabytes as too long, the loop sends less of the result, and the task
+/// succeeds.
 #[tokio::test]
 async fn an_answer_larger_than_the_window_does_not_end_a_task() {
     let huge: (&str, Act) = ("huge", |_| Ok(ToolResult::success("0123456789 ".repeat(300_000))));
@@ -159,12 +159,12 @@ async fn an_answer_larger_than_the_window_does_not_end_a_task() {
         panic!("an answer in the first request")
     };
     assert!(whole == 3_300_000 && told < 16_384 * 4 && less < told, "{whole} {told} {less}");
-    // The conversation itself has all of it.
+    // The conversation itself has the complete result.
     let Message::Turn(exchange) = &history.messages()[1] else { panic!() };
     assert_eq!(exchange.answered().next().unwrap().1.content.len(), 3_300_000);
 }
 
-/// PL09.
+/// PL09: the model receives an error for an unknown tool, and the loop continues.
 #[tokio::test]
 async fn an_unknown_tool_is_reported_and_the_loop_goes_on() {
     let fake = Fake::start([calls(&[("a", "functions.launch", "{}")]), says("sorry")]).await;
@@ -174,7 +174,7 @@ async fn an_unknown_tool_is_reported_and_the_loop_goes_on() {
     fake.assert_done();
 }
 
-/// TE08: what is not selected is neither offered nor run.
+/// TE08: a tool that is not selected is neither offered nor run.
 #[tokio::test]
 async fn allowed_tools_are_all_that_is_offered_and_run() {
     let fake = Fake::start([calls(&[("a", "broken", "{}")]), says("done"), says("nothing to use")]).await;
@@ -190,7 +190,7 @@ async fn allowed_tools_are_all_that_is_offered_and_run() {
     fake.assert_done();
 }
 
-/// PL10.
+/// PL10: a call with invalid arguments is answered without running; empty arguments count as no arguments.
 #[tokio::test]
 async fn bad_arguments_are_answered_without_running_and_empty_ones_are_none() {
     let turn = calls(&[("a", "echo", r#"{"text": "#), ("b", "echo", ""), ("c", "echo", r#"{"text": 7}"#)]);
@@ -208,7 +208,7 @@ async fn bad_arguments_are_answered_without_running_and_empty_ones_are_none() {
     fake.assert_done();
 }
 
-/// PL11.
+/// PL11: the next request contains the assistant message with all its known keys.
 #[tokio::test]
 async fn the_assistant_message_goes_back_with_all_that_was_in_it() {
     let call = json!({ "id": "a", "type": "function", "function": { "name": "echo", "arguments": "{}" } });
@@ -224,7 +224,7 @@ async fn the_assistant_message_goes_back_with_all_that_was_in_it() {
     fake.assert_done();
 }
 
-/// The `length` of a turn that makes calls: the last may be half a call, so it is not run.
+/// If a turn with calls reached the length limit, its last call does not run, because it may be incomplete.
 #[tokio::test]
 async fn a_turn_that_was_cut_off_is_told_so() {
     let call =
@@ -253,7 +253,7 @@ async fn refusals_and_filters_are_ends_of_their_own_and_leave_a_valid_history() 
     fake.assert_done();
 }
 
-/// PL20.
+/// PL20: a cancellation ends a run that waits for the model, and the conversation can continue.
 #[tokio::test]
 async fn cancelled_while_the_model_thinks() {
     let session = Session::default();
@@ -268,7 +268,7 @@ async fn cancelled_while_the_model_thinks() {
     fake.assert_done();
 }
 
-/// A tool that works for ever, and says when it is stopped.
+/// A tool that runs until it is cancelled, and reports its end.
 struct Endless(ToolDef, CancellationToken);
 
 #[async_trait]
@@ -284,7 +284,7 @@ impl Tool for Endless {
     }
 }
 
-/// PL20.
+/// PL20: a cancellation stops the running tool, and later calls of the turn do not run.
 #[tokio::test]
 async fn cancelled_while_a_tool_works() {
     let turn = calls(&[("a", "echo", "{}"), ("b", "endless", "{}"), ("c", "echo", "{}")]);
@@ -307,7 +307,7 @@ async fn cancelled_while_a_tool_works() {
     assert_eq!((outcome.end, outcome.turns), (End::Cancelled, 1));
     assert!(stopped.is_cancelled());
     assert_eq!(log.lock().unwrap().len(), 1, "what comes after a cancellation is not run");
-    // Every call has its answer, and the conversation can go on.
+    // Every call has an answer, so that the conversation can continue.
     assert_eq!(agent.run(&mut history, "two", &Session::default()).await.unwrap().text, "here again");
     let expected = pairs(&[
         ("a", "nothing"),
@@ -318,8 +318,7 @@ async fn cancelled_while_a_tool_works() {
     fake.assert_done();
 }
 
-/// PL20:
-/// A run that is dropped leaves the conversation as it was after its last complete turn.
+/// PL20: a dropped run leaves the conversation as it was after its last complete turn.
 #[tokio::test]
 async fn a_dropped_run_leaves_a_valid_history() {
     let fake = Fake::start([calls(&[("a", "endless", "{}")]), says("here again")]).await;
@@ -346,7 +345,7 @@ async fn a_dropped_run_leaves_a_valid_history() {
     fake.assert_done();
 }
 
-/// PL21.
+/// PL21: an identical call that has failed three times does not run again.
 #[tokio::test]
 async fn an_identical_failing_call_is_not_run_a_fourth_time() {
     let turn = |id| calls(&[(id, "broken", r#"{"text":"x"}"#)]);

@@ -10,7 +10,7 @@ use crate::backends::host_context::{processes, unusual};
 use crate::common::wait::until;
 use crate::sessions::{Model, Says, answers};
 
-/// What the agent's own file allows ends where the caller's does.
+/// An agent's own file cannot give it more rights to write than its caller has.
 #[test]
 fn an_agent_writes_only_where_its_caller_may() {
     let rwx = "[sandbox]\nmode = \"rwx\"\nworkspace = \"..\"\n";
@@ -31,7 +31,7 @@ fn an_agent_writes_only_where_its_caller_may() {
         "{}",
         check.stderr
     );
-    // By itself it may.
+    // Without a caller the agent's program has this right.
     let alone = team.haft(&[
         "call",
         "-p",
@@ -44,7 +44,7 @@ fn an_agent_writes_only_where_its_caller_may() {
     assert!(team.home.work().join("../outside").exists());
 }
 
-/// A caller cannot rewrite the program that works for it.
+/// A caller cannot write the program file of its agent.
 #[test]
 fn the_file_of_an_agent_is_closed_to_its_caller() {
     let team = Team::new(delegates("agent__reviewer"), runs("true"), ["", "", ""]);
@@ -54,7 +54,7 @@ fn the_file_of_an_agent_is_closed_to_its_caller() {
     assert!(!text.ends_with("#\n"));
 }
 
-/// A host that no tool of the caller reaches, none of the agent does.
+/// An agent cannot reach a host that its caller cannot reach.
 #[test]
 fn an_agent_reaches_only_what_its_caller_reaches() {
     let worker = Model::start(|messages| match answers(messages).as_slice() {
@@ -70,10 +70,10 @@ fn an_agent_reaches_only_what_its_caller_reaches() {
     assert!(team.haft(&["check"]).stderr.contains("reach `http://127.0.0.1:9`"));
 }
 
-/// An agent stops where its caller has used what it may, and so does the caller.
+/// An agent and its caller both stop when the caller's budget is used up.
 #[test]
 fn an_agent_spends_what_its_caller_may_and_no_more() {
-    // The lead's first turn and the agent's have 15 tokens each.
+    // The lead's first turn and the agent's first turn have 15 tokens each.
     let team =
         Team::new(delegates("agent__reviewer"), runs("true"), ["[agent]\nmax_tokens_total = 25\n", "", ""]);
     let events = team.run(&["look"]);
@@ -87,7 +87,7 @@ fn an_agent_spends_what_its_caller_may_and_no_more() {
     );
 }
 
-/// The caller's rules hold for the agent's calls.
+/// The caller's rules apply to the agent's calls.
 #[test]
 fn what_the_caller_s_rules_refuse_the_agent_does_not_do() {
     let deny = "[agent]\ndeny = [\"bash(touch *)\"]\n";
@@ -101,7 +101,7 @@ fn what_the_caller_s_rules_refuse_the_agent_does_not_do() {
     assert!(!team.home.work().join("here").exists());
 }
 
-/// A path in a rule of the caller is one in the caller's workspace, also where the agent works in another.
+/// A path in a rule of the caller is relative to the caller's workspace, also for an agent with another workspace.
 #[test]
 fn a_path_in_a_rule_of_the_caller_means_the_same_file_to_the_agent() {
     let worker = || {
@@ -120,8 +120,8 @@ fn a_path_in_a_rule_of_the_caller_means_the_same_file_to_the_agent() {
     }
 }
 
-/// What the caller has a person asked about is asked about, whatever the agent's own file allows; what never runs there
-/// never does.
+/// Approvals and `shell_deny` of the caller's program also apply to the agent's calls, even if the agent's own file
+/// allows the calls.
 #[test]
 fn an_agent_asks_and_denies_where_its_caller_does() {
     let caller = format!("{COMMON}shell_confirm = true\nshell_deny = [\"touch there\"]\n");
@@ -144,7 +144,7 @@ fn an_agent_asks_and_denies_where_its_caller_does() {
     assert!(text.contains(asked) && !team.home.work().join("there").exists(), "{text}");
 }
 
-/// What the caller allows answers its own questions, never those of the agent.
+/// A rule `allow` of the caller does not replace an approval that the agent's own file requires.
 #[test]
 fn a_rule_of_the_caller_lifts_nothing_of_the_agent() {
     let allow = "[agent]\nallow = [\"bash(touch *)\", \"agent__*\"]\notherwise = \"ask\"\n";
@@ -155,7 +155,7 @@ fn a_rule_of_the_caller_lifts_nothing_of_the_agent() {
     assert!(!team.home.work().join("here").exists());
 }
 
-/// A tool that asks where the program calls it asks where a part of the program does.
+/// A tool that needs approval in a program also needs it in a part of the program.
 #[test]
 fn a_part_asks_where_its_program_does() {
     let part = format!(
@@ -176,7 +176,7 @@ fn a_part_asks_where_its_program_does() {
     assert!(!team.home.work().join("here").exists());
 }
 
-/// A budget in dollars is none for a model whose price is not known.
+/// With a budget in dollars, an agent stops after one turn if the price of its model is unknown.
 #[test]
 fn an_agent_without_a_price_stops_where_its_caller_counts_dollars() {
     let team = Team::new(delegates("agent__reviewer"), runs("true"), ["[agent]\nmax_cost = 100\n", "", ""]);
@@ -192,7 +192,7 @@ fn an_agent_without_a_price_stops_where_its_caller_counts_dollars() {
     assert!(text.contains(expected), "{text}");
 }
 
-/// An interrupt reaches what the agent runs.
+/// An interrupt stops the processes of an agent.
 #[test]
 fn a_cancel_stops_what_an_agent_runs() {
     let time = unusual();
@@ -209,17 +209,17 @@ fn a_cancel_stops_what_an_agent_runs() {
     haft.0.stdout.take().unwrap().read_to_string(&mut text).unwrap();
     let end: serde_json::Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
     assert_eq!((&end["end"], haft.0.wait().unwrap().code()), (&json!("cancelled"), Some(130)), "{text}");
-    // What was asked until then is counted.
+    // The usage before the interrupt counts.
     assert_eq!(end["agents"]["reviewer"]["turns"], 1);
     let bash = team.journal().into_iter().find(|record| record["tool"] == "bash").unwrap();
     assert_eq!(bash["outcome"], "cancelled");
 }
 
-/// So does the end of its time; the caller goes on.
+/// The time limit of an agent stops its processes, and the caller continues.
 #[test]
 fn an_agent_that_is_out_of_time_stops_and_says_how_far_it_came() {
     let time = unusual();
-    // The agent is loaded within that time too, and has to take its turn on a machine that does much else.
+    // The limit includes the loading of the agent, which takes time on a busy machine.
     let limit = "timeout = \"15s\"";
     let team = Team::new(delegates("agent__reviewer"), runs(&format!("sleep {time}")), ["", limit, ""]);
     let events = team.run(&["look"]);
@@ -230,7 +230,7 @@ fn an_agent_that_is_out_of_time_stops_and_says_how_far_it_came() {
     assert_eq!(record["outcome"], "timeout");
 }
 
-/// The caller's person is asked, and told who wants it.
+/// haft asks the caller's user for approval and names the agent.
 #[test]
 fn a_person_is_told_which_agent_asks() {
     let confirm = "[builtins]\nfetch = false\nshell_confirm = true\n";
@@ -240,12 +240,12 @@ fn a_person_is_told_which_agent_asks() {
     let Some(screen) = team.home.at_a_terminal_with(&variables, &call, "y\n") else { return };
     assert!(screen.contains("reviewer: Run: echo seen [y/N]"), "{screen}");
     assert!(screen.contains("found seen"), "{screen}");
-    // Without a person it does not run.
+    // Without a person the call does not run.
     let text = team.haft(&call).stdout;
     assert!(text.contains("needs a person's approval"), "{text}");
 }
 
-/// haft, which does not outlive a test that fails; nor does what it has started.
+/// A haft process that is killed when the test ends.
 struct Running(Child);
 
 impl Drop for Running {

@@ -9,7 +9,8 @@ use crate::common::HANG;
 use crate::common::wait::until;
 use crate::sessions::{Model, Says, answers, asked};
 
-/// The agent's calls are in the journal below the one that it answers, its events name it, and what it cost is the run's.
+/// An agent's calls are in the journal below the caller's call, its events have its name, and its usage counts toward
+/// the run.
 #[test]
 fn an_agent_is_a_tool_whose_calls_and_cost_are_its_caller_s() {
     let team = Team::new(delegates("agent__reviewer"), runs("echo seen by the agent"), ["", "", ""]);
@@ -17,7 +18,7 @@ fn an_agent_is_a_tool_whose_calls_and_cost_are_its_caller_s() {
     let end = ended(&events);
     assert_eq!(end["end"], "final", "{end}");
     assert!(end["text"].as_str().unwrap().starts_with("it says: found seen by the agent"), "{end}");
-    // Two turns each, of 10 tokens read and 5 written.
+    // Two turns of each model, with 10 input and 5 output tokens for each turn.
     assert_eq!(
         (&end["turns"], &end["input_tokens"], &end["output_tokens"]),
         (&json!(2), &json!(40), &json!(20))
@@ -50,7 +51,7 @@ fn an_agent_is_a_tool_whose_calls_and_cost_are_its_caller_s() {
     assert!(team.haft(&["log"]).stdout.contains("  reviewer/bash"));
 }
 
-/// What the agent is asked is the task with what its caller adds; it sees nothing of the conversation.
+/// An agent sees the task and the caller's addition, and nothing of the caller's conversation.
 #[test]
 fn an_agent_is_told_its_task_and_nothing_else() {
     let worker = Model::start(|messages| Says::text(format!("{} of {}", messages.len(), asked(messages))));
@@ -59,7 +60,7 @@ fn an_agent_is_told_its_task_and_nothing_else() {
     assert_eq!(ended(&events)["text"], "it says: 2 of Do it.\n\nlook");
 }
 
-/// No key of one program is in the records of the other, be it said by a model.
+/// The records of a program contain no key of the other program, even if a model outputs it.
 #[test]
 fn neither_program_tells_the_other_s_secrets() {
     let worker = Model::start(|_| Says::text(format!("{LEAD_KEY} and {WORKER_KEY}")));
@@ -72,7 +73,7 @@ fn neither_program_tells_the_other_s_secrets() {
     assert!(all.contains("*** and ***") && !all.contains("of-the-"), "{all}");
 }
 
-/// What an agent fails at, its caller is told, and goes on.
+/// A failure of an agent is an answer to its caller, which continues.
 #[test]
 fn a_failure_of_an_agent_is_an_answer() {
     let busy = Model::start(|_| Says {
@@ -99,7 +100,7 @@ fn a_failure_of_an_agent_is_an_answer() {
     assert_eq!(record["outcome"], "error");
 }
 
-/// Agents that only read work at the same time; each has the tools that it was given and no other.
+/// Read-only agents run concurrently, and an agent is read-only if all its tools are.
 #[test]
 fn parts_of_a_program_that_only_read_work_at_the_same_time() {
     static PRESENT: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
@@ -133,7 +134,7 @@ fn parts_of_a_program_that_only_read_work_at_the_same_time() {
     assert_eq!([hints("agent__reader"), hints("agent__reviewer")], [json!(true), json!(false)]);
 }
 
-/// A part of a program has the program's tools but for agents, and of those the ones above it where it names them.
+/// A part of a program has only the tools that it names; it can name agents that are declared before it.
 #[test]
 fn a_part_of_a_program_has_the_tools_that_it_names() {
     let model = Model::start(|messages| {
@@ -167,7 +168,7 @@ fn a_part_of_a_program_has_the_tools_that_it_names() {
     assert!(check.code != 0 && check.stderr.contains("did you mean `agent__first`?"), "{}", check.stderr);
 }
 
-/// An answer in a form of its own.
+/// An agent's answer conforms to the schema of its entry.
 #[test]
 fn an_agent_answers_in_the_form_that_its_entry_says() {
     let worker = Model::start(|_| Says::text("Here: {\"good\": true}"));
@@ -178,7 +179,8 @@ fn an_agent_answers_in_the_form_that_its_entry_says() {
     assert_eq!(answer["result"]["structured"], json!({ "good": true }), "{answer}");
 }
 
-/// U11: tasks that a model hands out at once are done at once, though each may write: every worker waits for the others.
+/// U11: agents that a model calls in one turn run concurrently, even if they can write; in the test each waits for
+/// the others.
 #[test]
 fn agents_that_are_called_at_once_work_at_once() {
     let lead = Model::start(|messages| match answers(messages).as_slice() {

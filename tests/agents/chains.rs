@@ -12,7 +12,7 @@ fn entry(program: &str) -> String {
     format!("[[agents]]\nname = \"next\"\ndescription = \"The next.\"\nprogram = \"{program}\"\n")
 }
 
-/// A circle is told with its chain, by every verb that loads the program.
+/// Each verb that loads a program refuses a circle of agents, and the error shows the chain.
 #[test]
 fn programs_that_call_each_other_in_a_circle_are_not_loaded() {
     let home = Home::new();
@@ -30,7 +30,7 @@ fn programs_that_call_each_other_in_a_circle_are_not_loaded() {
     assert!(home.haft(&["check"]).stderr.contains("in a circle"));
 }
 
-/// Four agents may call each other, a fifth may not.
+/// Agents can call each other to a depth of four; a fifth level is refused.
 #[test]
 fn agents_call_each_other_four_deep() {
     let home = Home::new();
@@ -46,7 +46,7 @@ fn agents_call_each_other_four_deep() {
     assert!(check.code != 0 && check.stderr.contains("at most 4 deep"), "{}", check.stderr);
 }
 
-/// An agent's agent counts for both, and is journalled below the first.
+/// The usage of an agent's agent counts toward both callers, and its calls are in the journal below the agent's call.
 #[test]
 fn an_agent_of_an_agent_works() {
     let deep = "[[agents]]\nname = \"deep\"\ndescription = \"D.\"\nsystem_prompt = \"You are deep.\"\ntools = [\"bash\"]\n";
@@ -69,7 +69,8 @@ fn an_agent_of_an_agent_works() {
     assert_eq!((&inner["agent"], &bash["agent"]), (&json!("reviewer"), &json!("reviewer/deep")));
 }
 
-/// An agent that cannot be used is left out, and the rest works; nothing of an agent is loaded before it is called.
+/// An agent that cannot be used is omitted, and the program still works; haft loads nothing of an agent before its
+/// call.
 #[test]
 fn an_agent_is_looked_at_when_it_is_called() {
     let plugin = "[[plugins]]\nname = \"gone\"\ncomponent = \"gone.wasm\"\n";

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Team, delegates, runs};
 
-/// Its conversation is a session beside those of people, which `haft session list` shows when asked.
+/// An agent's conversation is a session of its own, which `haft session list` shows only with `--agents`.
 #[test]
 fn the_conversation_of_an_agent_is_kept_apart() {
     let team = Team::new(delegates("agent__reviewer"), runs("echo seen"), ["", "", ""]);
@@ -23,14 +23,14 @@ fn the_conversation_of_an_agent_is_kept_apart() {
     );
     let id = agent["id"].as_str().unwrap();
     assert!(team.haft(&["session", "show", id]).stdout.contains("echo seen"));
-    // It is gone on with by its caller alone.
+    // A person cannot resume an agent's session.
     assert_ne!(team.haft(&["run", "--resume", id, "more"]).code, 0);
     assert_eq!(team.haft(&["run", "--resume", "last", "more"]).code, 0);
     assert_eq!(team.haft(&["session", "remove", id]).code, 0);
     assert_eq!(listed(&["--agents"]).len(), 1);
 }
 
-/// With the journal off nothing is kept, and everything works.
+/// Without a journal an agent works, and haft saves neither sessions nor calls.
 #[test]
 fn without_a_journal_an_agent_works_and_nothing_is_kept() {
     let team = Team::new(delegates("agent__reviewer"), runs("echo seen"), ["", "", ""]);
@@ -41,7 +41,7 @@ fn without_a_journal_an_agent_works_and_nothing_is_kept() {
     assert!(!kept.contains("sessions/") && !kept.contains("journal/"), "{kept}");
 }
 
-/// From a terminal it is called like any tool.
+/// `haft call` calls an agent as any tool.
 #[test]
 fn an_agent_is_called_from_a_terminal() {
     let team = Team::new(delegates("agent__reviewer"), runs("echo seen"), ["", "", ""]);

@@ -7,7 +7,7 @@ use crate::backends::host_context::{processes, unusual};
 use crate::common::wait::until;
 use crate::serve::peer::{Peer, text};
 
-/// haft as a server, and a session with it.
+/// Starts haft as a server, and opens a session.
 fn served(team: &Team) -> Peer {
     let mut peer = Peer::of(team.command(&["serve"]));
     let answer = peer.initialize("2025-11-25", &json!({}));
@@ -20,7 +20,7 @@ fn look(meta: &Value) -> Value {
     json!({ "name": "agent__reviewer", "arguments": { "task": "look" }, "_meta": meta })
 }
 
-/// Its turns and calls are the progress of the client's call.
+/// An agent's turns and calls are progress notifications of the client's call.
 #[test]
 fn a_client_sees_how_far_an_agent_is() {
     let team = Team::new(delegates("agent__reviewer"), runs("echo seen"), ["", "", ""]);
@@ -44,7 +44,7 @@ fn a_client_sees_how_far_an_agent_is() {
     );
 }
 
-/// A call that is taken back ends what its agent has started, and so does the end of haft, however it comes.
+/// The processes of an agent end with the cancellation of its call, and with haft, even if haft is killed.
 #[test]
 fn what_an_agent_has_started_ends_with_the_call_of_the_client() {
     let sleep = format!("sleep {}", unusual());

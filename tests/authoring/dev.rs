@@ -10,7 +10,7 @@ use crate::common::wait::{ended, until};
 use crate::common::{HANG, repository};
 use crate::tiny::{ANYTHING, Tiny};
 
-/// A session under way, and every line that it has written to either stream.
+/// A running session, and its lines on both streams.
 struct Session {
     child: Child,
     input: ChildStdin,
@@ -42,7 +42,7 @@ impl Session {
         writeln!(self.input, "{line}").unwrap();
     }
 
-    /// Waits for a line with this in it.
+    /// Waits for a line that contains `what`.
     fn expect(&mut self, what: &str) {
         while let Ok(line) = self.lines.recv_timeout(HANG) {
             let is_it = line.contains(what);
@@ -54,7 +54,7 @@ impl Session {
         panic!("never said: {what}\n{}", self.received.join("\n"));
     }
 
-    /// Ctrl-C, and how it ended.
+    /// Sends an interrupt and returns the exit code.
     fn leave(mut self) -> Option<i32> {
         let process = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(process, rustix::process::Signal::INT).unwrap();
@@ -84,14 +84,14 @@ fn dev_builds_calls_and_builds_again() {
     session.expect("invalid arguments");
     session.type_line("nothing");
     session.expect("Unknown tool: nothing");
-    // The source is another: another plugin comes of it.
+    // The source is no longer a component.
     fs::write(home.work().join("source"), "no component").unwrap();
     session.expect("changed: source");
     session.expect("error: not a component: it is not WebAssembly");
     session.expect("; calls still run the last good build");
     session.type_line("p__hello {\"name\": \"again\"}");
     session.expect("hello again");
-    // The same source once more: the last call is made again by itself, and the project's tests are run.
+    // With the earlier source haft repeats the last call and runs the project's tests.
     fs::create_dir(home.work().join("tests")).unwrap();
     let test = "[[test]]\nname = \"greets\"\ntool = \"hello\"\narguments = { name = \"you\" }\nanswer = \"hello me\"\n";
     home.write("tests/hello.toml", test);
@@ -103,7 +103,7 @@ fn dev_builds_calls_and_builds_again() {
     fs::remove_file(home.work().join("tests/hello.toml")).unwrap();
     fs::copy(built("wordcount.wasm"), home.work().join("source")).unwrap();
     session.expect("next: type a call, such as `count path=…`");
-    // A mistake in program.toml is one like any other.
+    // An error in program.toml is reported as any other error.
     program(&home, "source", "colour = 1\n");
     session.expect("unknown key `colour`");
     program(&home, "source", "");
@@ -111,11 +111,11 @@ fn dev_builds_calls_and_builds_again() {
     assert_eq!(session.leave(), Some(0));
 }
 
-/// Ctrl-C in the middle of a build ends the build with all that it started.
+/// An interrupt during a build ends the build with all its processes.
 #[test]
 fn dev_is_left_in_the_middle_of_a_build() {
     let home = Home::new();
-    // A time of its own: other tests, and other runs of this one, look at the same list of processes.
+    // The duration is unique, because other tests and other runs appear in the list of processes.
     let sleep = format!("sleep 4712.{}", std::process::id());
     let plugin =
         "[program]\nname = \"p\"\nversion = \"1.0.0\"\n[[plugins]]\nname = \"p\"\ncomponent = \"p.wasm\"\n";
@@ -130,7 +130,7 @@ fn dev_is_left_in_the_middle_of_a_build() {
     }
 }
 
-/// Output that is kept in the project's own folder is no change of the project.
+/// A log of haft's own output in the project's folder does not count as a change.
 #[test]
 fn dev_is_not_woken_by_its_own_words() {
     let home = Home::new();
@@ -148,7 +148,7 @@ fn dev_is_not_woken_by_its_own_words() {
     built(1);
     fs::copy(repository().join("plugins/built/wordcount.wasm"), home.work().join("source")).unwrap();
     built(2);
-    // Where the log counted, this build's words would have been a change before the next.
+    // If the log counted as a change, this build's output would be a change before the next build.
     fs::copy(repository().join("plugins/built/hello.wasm"), home.work().join("source")).unwrap();
     built(3);
     let said = fs::read_to_string(&log).unwrap();
@@ -159,7 +159,7 @@ fn dev_is_not_woken_by_its_own_words() {
     assert!(!said.contains("dev.log"), "{said}");
 }
 
-/// S03: an author reads all that a model will, and then what changed of it.
+/// S03: `haft plugin dev` shows every text for a model, and then the differences.
 #[test]
 fn dev_shows_what_a_model_will_read() {
     let home = Home::new();

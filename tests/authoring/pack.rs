@@ -18,7 +18,7 @@ fn wordcount(home: &Home) {
 
 const WIT: &str = "package local:p;\n/// Documented.\ninterface i { f: func(); }\nworld w { export i; }\n";
 
-/// What is added can be read again, and packing twice is packing once.
+/// The added sections are readable, and a second run does not change the component.
 #[test]
 fn a_component_gets_its_documentation_and_what_it_asks_for() {
     let home = Home::new();
@@ -43,7 +43,7 @@ fn a_component_gets_its_documentation_and_what_it_asks_for() {
     assert_eq!(asked.plugins[0].grant.read[0].value, Path::new("docs"));
     home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit"]);
     assert_eq!(fs::read(home.work().join("p.wasm")).unwrap(), once);
-    // Only what is given is replaced.
+    // haft replaces only the given sections.
     fs::remove_file(home.work().join("program.toml")).unwrap();
     home.write("wit/world.wit", &WIT.replace("Documented", "Documented anew"));
     home.haft(&["plugin", "pack", "p.wasm", "--wit", "wit", "-o", "q.wasm"]);
@@ -67,7 +67,7 @@ fn wit_that_is_wrong_is_told_with_its_line() {
     assert_eq!(home.haft(&["plugin", "pack", "p.wasm", "--wit", "two.wit", "--world", "b"]).code, 0);
 }
 
-/// The files of an archive, with their mode, owner and time.
+/// The files of an archive, with their mode, owner, time and text.
 fn files(archive: &Path) -> BTreeMap<String, (u32, u64, u64, String)> {
     let mut archive = tar::Archive::new(flate2::read::GzDecoder::new(fs::File::open(archive).unwrap()));
     let entries = archive.entries().unwrap().map(|entry| {
@@ -94,8 +94,7 @@ description = "d"
 command = "./tool.sh"
 "#;
 
-/// What is declared and needed goes in, what merely lies there does not, and the bytes depend on
-/// nothing else.
+/// The archive contains the declared and required files but no others, and its bytes depend only on them.
 #[test]
 fn a_folder_becomes_the_same_archive_every_time() {
     let home = Home::new();
@@ -149,7 +148,7 @@ fn a_folder_becomes_the_same_archive_every_time() {
     assert_eq!(fs::read(home.work().join("again.tar.gz")).unwrap(), first);
 }
 
-/// PR08: nothing from outside the folder goes in.
+/// PR08: haft packs no file from outside of the folder.
 #[test]
 fn what_lies_elsewhere_is_not_packed() {
     let home = Home::new();
@@ -171,7 +170,7 @@ fn what_lies_elsewhere_is_not_packed() {
     assert!(names.iter().all(|name| !name.to_string_lossy().contains("tar")), "{names:?}");
 }
 
-/// S01: of the program that a component is used in nothing goes into it but what its own entry asks for.
+/// S01: a packed component contains nothing of the program around it except the requests of its own entry.
 #[test]
 fn a_packed_component_has_nothing_of_the_program_around_it() {
     let home = Home::new();
@@ -184,7 +183,7 @@ fn a_packed_component_has_nothing_of_the_program_around_it() {
         [[mcp_servers]]\nname = \"s\"\ncommand = \"server\"\nargs = [\"--password=planted-argument\"]\n\
         env = { MODE = \"planted-value\" }\n\
         [[plugins]]\nname = \"other\"\ncomponent = \"planted-other.wasm\"\n";
-    // What looks like a secret anywhere does not keep the file from being read once more.
+    // A text in the form of a secret does not prevent the parsing of the file.
     let entry = "[[plugins]]\nname = \"mine\"\ncomponent = \"p.wasm\"\ngrant.read = [\"docs\"]\n\
         descriptions = { get_token = \"Gets one\" }\n";
     let packed = |arguments: &[&str]| {
@@ -199,7 +198,7 @@ fn a_packed_component_has_nothing_of_the_program_around_it() {
         assert!(!String::from_utf8_lossy(&bytes).contains("planted"));
         let program = read_sections(&bytes).unwrap().program.unwrap();
         assert!(program.contains("docs") && !program.contains("notes"), "{program}");
-        // It is not called like the program that uses it.
+        // The component does not have the name of the program that uses it.
         let shown = home.haft(&["inspect", "q.wasm", "--json"]);
         assert!(!shown.stdout.contains("notes"), "{}", shown.stdout);
         fs::remove_file(home.work().join("q.wasm")).unwrap();
@@ -208,12 +207,12 @@ fn a_packed_component_has_nothing_of_the_program_around_it() {
     let (code, said, bytes) = packed(&["--program", "program.toml"]);
     assert!(code == 3 && bytes.is_empty() && said.contains("has no plugin that is `p.wasm`"), "{said}");
     assert!(said.contains("hint: ") && said.contains("[[plugins]]"), "{said}");
-    // Without being named it has nothing to say of the component.
+    // Without `--program` the file does not describe the component.
     let (code, said, bytes) = packed(&[]);
     assert!(code == 0 && read_sections(&bytes).unwrap().program.is_none(), "{said}");
 }
 
-/// S01: nor goes anything into a package that means nothing there.
+/// S01: a package omits the settings of program.toml that have no effect in a package.
 #[test]
 fn a_package_has_nothing_of_what_its_author_runs() {
     let home = Home::new();

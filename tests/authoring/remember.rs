@@ -9,7 +9,7 @@ use super::{cargo_haft, has_target, offline_project};
 use crate::cli::Home;
 use crate::common::repository;
 
-/// A project whose command notes each run beside the project's folder, with one test.
+/// A project whose build command records each run beside the project's folder, with one test.
 fn project() -> Home {
     let home = Home::new();
     home.write(
@@ -33,24 +33,24 @@ fn test(home: &Home, answer: &str) {
     ));
 }
 
-/// How often the command was run.
+/// The number of runs of the build command.
 fn runs(home: &Home) -> usize {
     fs::read_to_string(home.work().join("../runs")).unwrap_or_default().lines().count()
 }
 
-/// U5.
+/// U5: `haft plugin test` does not build an up-to-date component again.
 #[test]
 fn a_test_takes_what_was_built() {
     let home = project();
     assert_eq!(home.haft(&["plugin", "build"]).code, 0);
     let tested = home.haft(&["plugin", "test"]);
     assert!(tested.code == 0 && tested.stderr.contains("`p.wasm` is up to date: "), "{}", tested.stderr);
-    // Nor what haft wrote beside the sources.
+    // haft's own output files are not sources.
     for output in ["p.folded", "p.core", "p-0.1.0.tar.gz"] {
         home.write(output, "");
     }
     assert!(home.haft(&["plugin", "test"]).stderr.contains("`p.wasm` is up to date: "));
-    // Tests are no part of the component, and neither is what program.toml grants.
+    // Tests and grants of program.toml are not sources of the component.
     test(&home, "hello me");
     let granted = fs::read_to_string(home.work().join("program.toml")).unwrap();
     home.write("program.toml", &granted.replace("[build]", "[plugins.grant]\nread = [\"docs\"]\n[build]"));
@@ -61,12 +61,12 @@ fn a_test_takes_what_was_built() {
     source(&home, "wordcount.wasm");
     assert!(home.haft(&["plugin", "test"]).stderr.contains("built `p.wasm`"));
     assert_eq!(runs(&home), 2);
-    // What a command reads only the command knows.
+    // Only the build command knows its inputs, so `haft plugin build` always runs it.
     assert!(home.haft(&["plugin", "build"]).stderr.contains("built `p.wasm`"));
     assert_eq!(runs(&home), 3);
 }
 
-/// U4.
+/// U4: haft builds an outdated component before a call, and refuses to publish or pack it.
 #[test]
 fn what_is_older_than_its_sources_is_built_first_or_refused() {
     let home = project();
@@ -88,14 +88,14 @@ fn what_is_older_than_its_sources_is_built_first_or_refused() {
         assert!(refused.code == 3 && refused.stderr.contains(told), "{}", refused.stderr);
         assert!(refused.stderr.contains("hint: run `haft plugin build`, then "), "{}", refused.stderr);
     }
-    // By another name of the folder it is the same project.
+    // Another path of the folder names the same project.
     let other =
         home.command(&["call", "--program", "../work/program.toml", "p__hello", "-a", "name=me"]).output();
     let other = crate::cli::Answer::from(other.unwrap());
     assert!(other.stdout == "hello me\n" && other.stderr.contains("building it"), "{}", other.stderr);
     assert_eq!(runs(&home), 2);
     assert!(home.haft(&["plugin", "publish", "--dry-run", reference]).stderr.contains("would publish"));
-    // A build that fails is told; what is called is never the older one.
+    // If the build fails, haft reports the failure and does not call the older component.
     fs::write(home.work().join("source"), "no component").unwrap();
     let failed = call();
     assert!(failed.code == 3 && failed.stdout.is_empty(), "{}", failed.stderr);
@@ -103,7 +103,7 @@ fn what_is_older_than_its_sources_is_built_first_or_refused() {
     assert!(home.haft(&["call", "time"]).code == 0, "tools of others are not kept from working");
 }
 
-/// U4: a component that came from elsewhere is nobody's to build.
+/// U4: haft does not build a component that came from elsewhere; it calls the component unchanged.
 #[test]
 fn what_was_not_built_here_is_called_as_it_is() {
     let home = project();
@@ -117,7 +117,7 @@ fn what_was_not_built_here_is_called_as_it_is() {
     assert!(answer.stderr.contains("cannot read `") && runs(&home) == 1, "{}", answer.stderr);
 }
 
-/// U5: with a language's own tools: nothing is run where nothing changed, and the bytes are those of a whole build.
+/// U5: an unchanged Rust project is not built again, and a partial build gives the bytes of a complete build.
 #[test]
 fn a_rust_project_is_built_again_where_it_changed() {
     let home = Home::new();

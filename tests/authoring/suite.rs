@@ -9,7 +9,7 @@ use crate::cli::{Answer, Home};
 use crate::common::hostile;
 use crate::typed::made::{component, module};
 
-/// A project of a component that is there already, with one file of tests.
+/// A project of an existing component, with one file of tests.
 fn project(component: &str, tests: &str) -> Home {
     let home = Home::new();
     home.write("program.toml", &format!("[[plugins]]\nname = \"guest\"\ncomponent = {component:?}\n"));
@@ -26,7 +26,7 @@ fn run(home: &Home, arguments: &[&str]) -> Answer {
     home.haft(&[&["plugin", "test", "--no-build"], arguments].concat())
 }
 
-/// The names of the tests that passed, and the complaints of the others.
+/// The names of the passed tests, and the complaints of the failed tests.
 fn told(answer: &Answer) -> (Vec<String>, Vec<String>) {
     let lines = answer.stdout.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     let (passed, failed): (Vec<Value>, Vec<Value>) = lines.partition(|line| line["passed"] == true);
@@ -35,7 +35,7 @@ fn told(answer: &Answer) -> (Vec<String>, Vec<String>) {
     (passed.iter().map(|line| text(&line["test"])).collect(), complaints.collect())
 }
 
-/// Everything that a case can expect, once right and once wrong.
+/// A met expectation passes, and an unmet expectation fails with the expected and the actual result.
 #[test]
 fn every_expectation_passes_and_fails() {
     let home = guest(
@@ -97,7 +97,7 @@ fn every_expectation_passes_and_fails() {
     assert!(answer.stderr.contains("6 passed, 3 failed"), "{}", answer.stderr);
 }
 
-/// A case has its own folder and the rights that it says, whatever program.toml grants.
+/// A case has its own folder and only its declared rights, even if program.toml grants more.
 #[test]
 fn a_case_has_what_it_says_and_nothing_else() {
     let home = guest(
@@ -157,7 +157,7 @@ fn a_case_has_what_it_says_and_nothing_else() {
     assert!(complaints[0].starts_with("expected the file `b.txt` afterwards: "), "{complaints:?}");
 }
 
-/// What lies outside of a case's folder cannot be granted, in whatever way it is written.
+/// A case cannot grant paths outside of its folder, in any spelling.
 #[test]
 fn nothing_outside_can_be_granted() {
     for path in ["..", "/", "../../etc", "a/../.."] {
@@ -177,7 +177,7 @@ fn nothing_outside_can_be_granted() {
     assert!(!home.work().parent().unwrap().join("x").exists());
 }
 
-/// Requests are answered by the case and by nobody else, once each, and only where the case grants them.
+/// Only the case answers requests, each answer once, and only for granted hosts.
 #[test]
 fn requests_are_answered_by_the_case() {
     let request = |url: &str, more: &str| {
@@ -209,7 +209,7 @@ fn requests_are_answered_by_the_case() {
     );
 }
 
-/// A body in a file lies below the tests, and nowhere else.
+/// The file of a body must be below the tests.
 #[test]
 fn bodies_in_files_are_the_tests_own() {
     let test = |file: &str| {
@@ -230,7 +230,7 @@ fn bodies_in_files_are_the_tests_own() {
     assert_ne!(outside.code, 0);
 }
 
-/// An answer is kept where that is asked for, and compared line by line afterwards.
+/// `--bless` stores an answer, and later runs compare the answer line by line.
 #[test]
 fn kept_answers_are_compared() {
     let tests = "[[test]]\nname = \"two lines\"\ntool = \"echo\"\narguments = { text = \"one\\ntwo\" }\nsnapshot = true\n";
@@ -253,7 +253,7 @@ fn kept_answers_are_compared() {
     assert_eq!((changed.code, fs::read_to_string(&kept).unwrap().as_str()), (1, "one\ntwo"));
 }
 
-/// What is wrong with a file is told with its place, before anything runs.
+/// haft reports an error in a test file with its place before it runs a test.
 #[test]
 fn mistakes_are_told_with_their_places() {
     let home = guest("[[test]]\nname = \"a\"\ntool = \"echo\"\nexpect = \"x\"\n");
@@ -271,7 +271,7 @@ fn mistakes_are_told_with_their_places() {
     assert_ne!(run(&other, &["--only", "nothing"]).code, 0);
 }
 
-/// Random arguments find a trap, and the smallest that bring it are told.
+/// Random arguments find a trap, and haft reports the smallest arguments that cause it.
 #[test]
 fn random_arguments_find_a_trap() {
     let wit = "package a:b; world w {\n  export halve: func(number: s32, more: option<u8>) -> s32;\n}";

@@ -12,7 +12,7 @@ fn project(language: &str) -> Home {
     home
 }
 
-/// `haft plugin build` where nothing is on PATH.
+/// `haft plugin build` with an empty PATH.
 fn build(home: &Home) -> Answer {
     let mut command = home.command(&["plugin", "build", "words"]);
     Answer::from(command.env("PATH", "/nowhere").env_remove("VIRTUAL_ENV").output().unwrap())
@@ -26,7 +26,7 @@ fn a_missing_toolchain_is_named_with_the_ways_to_get_it() {
         ("js", "node", "hint: 18 or later: https://nodejs.org"),
     ] {
         let home = project(language);
-        // Nor does the project say that it brings it along.
+        // The project does not declare the tool as its own requirement either.
         drop(fs::remove_file(home.work().join("words/requirements.txt")));
         let answer = build(&home);
         assert_ne!(answer.code, 0, "{language}");

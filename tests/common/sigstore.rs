@@ -14,26 +14,26 @@ use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair};
 use serde_json::{Value, json};
 
-/// When everything was signed, in seconds.
+/// The time of all signatures, in seconds since 1970.
 const TIME: i64 = 1_700_000_000;
 
-/// A bundle's type, and that of a statement.
+/// The media types of a bundle and of a statement.
 pub(crate) const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
 const STATEMENT: &str = "application/vnd.in-toto+json";
 
-/// The predicate of the record of a build.
+/// The predicate of a build's provenance.
 pub(crate) const SLSA: &str = "https://slsa.dev/provenance/v1";
 
-/// Who certifies that a workflow is one.
+/// The issuer that certifies the identity of a workflow.
 pub(crate) const ISSUER: &str = "https://token.example.com";
 
-/// An instance.
+/// A Sigstore instance.
 pub(crate) struct Instance {
     authority: CertifiedIssuer<'static, KeyPair>,
     log: KeyPair,
 }
 
-/// Somebody with a certificate.
+/// The holder of a certificate.
 pub(crate) struct Holder {
     key: KeyPair,
     certificate: Certificate,
@@ -74,7 +74,7 @@ impl Instance {
         sha256(&self.log.subject_public_key_info())
     }
 
-    /// Writes what makes its signatures right into the folder of a person's configuration.
+    /// Writes the trusted root of this instance into the folder of a person's configuration.
     pub(crate) fn trusted_in(&self, folder: &Path) {
         let valid = json!({ "start": "2020-01-01T00:00:00Z" });
         let key = json!({ "rawBytes": STANDARD.encode(self.log.subject_public_key_info()),
@@ -93,7 +93,7 @@ impl Instance {
         std::fs::write(folder.join("trusted_root.json"), root.to_string()).unwrap();
     }
 
-    /// Certifies a workflow; `repository` is that for which it ran.
+    /// Certifies a workflow that ran for `repository`.
     pub(crate) fn certify(&self, workflow: &str, repository: &str) -> Holder {
         let mut params = CertificateParams::default();
         params.subject_alt_names = vec![SanType::URI(workflow.try_into().unwrap())];
@@ -137,7 +137,7 @@ impl Instance {
                 "signatures": [{ "sig": signature }] } })
     }
 
-    /// A keyless signature as cosign pushed it before it had bundles: signature, certificate, entry of the log.
+    /// A keyless signature in cosign's form before bundles: signature, certificate, log entry.
     pub(crate) fn sign(&self, holder: &Holder, payload: &[u8]) -> (String, String, String) {
         let signature = STANDARD.encode(signed(&holder.key, payload));
         let key = STANDARD.encode(holder.certificate.pem());
@@ -151,7 +151,7 @@ impl Instance {
         (signature, holder.certificate.pem(), entry.to_string())
     }
 
-    /// The entry of a log that has no other.
+    /// The only entry of a log.
     fn entry(&self, kind: &str, body: &str) -> Value {
         let root = sha256(&[b"\0", body.as_bytes()].concat());
         let checkpoint = format!("log.example.com\n1\n{}\n", STANDARD.encode(&root));

@@ -7,19 +7,19 @@ use std::future::Future;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// A condition that does not hold after this long never will.
+/// Time limit of a wait: a condition that does not hold by then never will.
 pub(crate) const HANG: Duration = Duration::from_mins(5);
 
-/// Between two looks at a condition.
+/// The pause between two checks of a condition.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// Waits until `condition` holds. `what` is the condition in words, for the test that fails.
+/// Waits until `condition` holds. `what` describes the condition in the message of a failing test.
 #[track_caller]
 pub(crate) fn until(what: &str, mut condition: impl FnMut() -> bool) {
     until_some(what, || condition().then_some(()));
 }
 
-/// Waits until `look` finds something, and returns it.
+/// Waits until `look` finds a value, and returns the value.
 #[track_caller]
 pub(crate) fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -32,12 +32,12 @@ pub(crate) fn until_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> 
     }
 }
 
-/// [`until`] for a test whose other tasks run on the same thread.
+/// [`until`] for a test whose other tasks run on the current thread.
 pub(crate) async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     eventually_some(what, async || condition().then_some(())).await;
 }
 
-/// [`until_some`] for a test whose other tasks run on the same thread, or whose look is a future.
+/// [`until_some`] for a test whose other tasks run on the current thread, or whose check is a future.
 pub(crate) async fn eventually_some<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {

@@ -1,5 +1,5 @@
-//! Writes to files of every kind: their metadata stays, a failure leaves the complete old content, and no other
-//! file remains.
+//! Writes to files of every kind: their metadata stays, a failure leaves the complete old content, and no other file
+//! remains.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,23 +13,23 @@ use serde_json::{Value, json};
 use crate::cli::Home;
 use crate::common::same_environment;
 
-/// Who calls.
+/// The caller.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
-    /// Whoever runs the tests.
+    /// The user who runs the tests.
     Me,
-    /// Root without the right to pass over permissions, or whoever runs the tests.
+    /// Root without the right to ignore permissions, or the user who runs the tests.
     Anybody,
-    /// In a namespace of mounts, after these commands.
+    /// The caller in a mount namespace, after these commands.
     Mounted(&'static str),
 }
 use By::{Anybody, Me, Mounted};
 
-/// What is called: a tool, a file and what is to be in it.
+/// The call: a tool, a file and its new content.
 #[derive(Clone, Copy)]
 enum Do {
     Write(&'static str, &'static str),
-    /// As many bytes of one letter.
+    /// A number of bytes of one letter.
     WriteMany(&'static str, usize),
     Edit(&'static str, &'static str, &'static str),
     EditMany(&'static str, &'static str, usize),
@@ -37,7 +37,7 @@ enum Do {
 }
 use Do::{Edit, EditMany, Read, Write, WriteMany};
 
-/// What becomes of it: the content of `f` afterwards, or a part of the answer, with `f` as it was.
+/// The outcome: the content of `f` after the call, or a part of the error with `f` unchanged.
 #[derive(Clone, Copy)]
 enum Is {
     Now(&'static str),
@@ -45,8 +45,8 @@ enum Is {
 }
 use Is::{Now, Refused};
 
-/// What the file is, how it is made by a shell (`f`, or by the words `attribute` and `list` here), the call, what becomes
-/// of it.
+/// The kind of the file, the shell commands that create it (`attribute` and `list` are steps of this test), the
+/// call, and its outcome.
 const SITUATIONS: &[(&str, By, &str, Do, Is)] = &[
     ("mode 0600", Me, "echo a >f; chmod 600 f", Edit("f", "a", "b"), Now("b\n")),
     ("mode 0640", Me, "echo a >f; chmod 640 f", Write("f", "b"), Now("b")),
@@ -193,7 +193,7 @@ const SITUATIONS: &[(&str, By, &str, Do, Is)] = &[
     ),
 ];
 
-/// What a file is besides its content.
+/// The metadata of a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Facts {
     mode: u32,
@@ -221,7 +221,8 @@ fn facts(path: &Path) -> Facts {
     }
 }
 
-/// An access list as the kernel has it: the owner and one more user read and write, the group reads, others do nothing.
+/// An access list in the kernel's form: the owner and another user can read and write, the group can read, others
+/// have no right.
 fn access_list() -> Vec<u8> {
     let entry = |tag: u16, rights: u16, id: u32| {
         [&tag.to_le_bytes()[..], &rights.to_le_bytes(), &id.to_le_bytes()].concat()
@@ -232,7 +233,7 @@ fn access_list() -> Vec<u8> {
     [&2_u32.to_le_bytes()[..], &entries.concat()].concat()
 }
 
-/// Makes the files; `false` where the file system has no such thing.
+/// Creates the files; `false` if the file system does not support them.
 fn make(home: &Home, setup: &str) -> bool {
     setup.split("; ").all(|step| {
         let set = |name: &str, value: &[u8], file: &str| {
@@ -270,7 +271,7 @@ fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// What starts haft for whoever calls.
+/// The command line that starts haft for the caller.
 fn starter(by: By) -> Vec<String> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     match by {
@@ -278,7 +279,7 @@ fn starter(by: By) -> Vec<String> {
         Me | Anybody => Vec::new(),
         Mounted(commands) => {
             let flags = if is_root() { "-m" } else { "-Urm" };
-            // What is in a file system of its own is looked at there.
+            // Files in a separate file system are visible only there.
             let look = "echo; for x in d/x d/y; do [ ! -e $x ] || { echo \"$x: $(head -c 20 $x)\"; }; done; ls -A d 2>/dev/null";
             let script = format!("{{ {commands}; }} || exit 99; \"$@\"; r=$?; {look}; exit $r");
             let mut all: Vec<String> = words(&["unshare", flags, "bash", "-c"]);
@@ -288,7 +289,7 @@ fn starter(by: By) -> Vec<String> {
     }
 }
 
-/// What haft answers, on both streams; `None` where this machine has not what it takes.
+/// The output of haft on both streams; `None` if the machine does not support the caller.
 fn answer(home: &Home, by: By, what: Do) -> Option<String> {
     let (tool, arguments) = call(what);
     let own = home.command(&[]);
@@ -307,7 +308,7 @@ fn answer(home: &Home, by: By, what: Do) -> Option<String> {
     (output.status.code() != Some(99) && !said.starts_with("unshare:")).then_some(said)
 }
 
-/// Why it is not as the table says; `None` where it is.
+/// The difference from the table; `None` if there is no difference.
 fn problem(home: &Home, (_, by, setup, what, is): (&str, By, &str, Do, Is)) -> Option<String> {
     let path = home.work().join("f");
     if !make(home, setup) {
@@ -326,7 +327,7 @@ fn problem(home: &Home, (_, by, setup, what, is): (&str, By, &str, Do, Is)) -> O
         Refused(words) if !said.contains(words) => return Some(format!("the answer is {said}")),
         Refused(_) => content,
     };
-    // The line of what was mounted.
+    // The output line about the mounted file.
     if matches!(is, Refused(_))
         && matches!(by, Mounted(commands) if commands.contains("tmpfs"))
         && !said.contains("d/x: old\n")
@@ -340,7 +341,7 @@ fn problem(home: &Home, (_, by, setup, what, is): (&str, By, &str, Do, Is)) -> O
     (!is_alike).then(|| format!("{before:?}, then {after:?}, {} bytes, {:?}: {said}", now.len(), names()))
 }
 
-/// Whether a situation needs namespaces, another user or attributes of the file system, which not every machine gives.
+/// True if a case needs namespaces, another user or file attributes, which some machines do not support.
 fn needs_more(by: By, setup: &str) -> bool {
     matches!(by, Mounted(_))
         || ["attribute ", "list ", "chown ", "chattr "].iter().any(|step| setup.contains(step))

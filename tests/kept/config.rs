@@ -7,10 +7,10 @@ use serde_json::json;
 use super::{all_text, fails, home, keeper, program, says};
 use crate::cli::Home;
 
-/// What no text of haft's may show.
+/// A secret that no output of haft may contain.
 const HIDDEN: &str = "hunter2-hunter2-hunter2";
 
-/// Values reach the guest as text; one that is not there is none.
+/// The guest receives configured values as text, and `null` for a missing key.
 #[test]
 fn values_are_handed_over_as_text() {
     let home = home("[plugins.config]\nregion = \"eu\"\nretries = 3\nverbose = true\n\"a.b\" = \"\"");
@@ -22,7 +22,7 @@ fn values_are_handed_over_as_text() {
     assert_eq!(says(&empty, "configured-all", &json!({})), "[]");
 }
 
-/// CL04: the guest has the secret, and nothing that haft writes shows it.
+/// CL04: the guest receives the secret, and no output or file of haft contains it.
 #[test]
 fn secrets_are_named_and_never_shown() {
     let home =
@@ -45,7 +45,7 @@ fn secrets_are_named_and_never_shown() {
         haft(verb);
     }
     assert!(!all_text(home.work().parent().unwrap()).contains("hunter2"));
-    // One that cannot be had is told, and the others are there.
+    // haft reports an unavailable value, and the guest still has the other values.
     let without = home.call("keeper__configured-all", &json!({}));
     assert_eq!(without.stdout.trim(), "[\"region=eu\"]");
     assert!(
@@ -62,7 +62,7 @@ fn secrets_are_named_and_never_shown() {
     assert!(!written.stderr.contains("hunter2"), "{}", written.stderr);
 }
 
-/// The schema that a component carries is held to, without a word of what is secret.
+/// haft checks the configuration by the component's schema, and its errors contain no secret.
 #[test]
 fn a_configuration_is_checked_by_the_components_schema() {
     let schema = json!({ "type": "object", "additionalProperties": false, "required": ["region"], "properties": {
@@ -95,7 +95,7 @@ fn a_configuration_is_checked_by_the_components_schema() {
     }
 }
 
-/// What is wrong in the table is told where it stands.
+/// haft reports an error in the table with the expected form.
 #[test]
 fn mistakes_in_the_table_are_told() {
     for (config, expected) in [

@@ -12,7 +12,7 @@ fn file(path: &str, size: u32) -> Value {
     json!({ "path": path, "size": size, "hold-ms": 0 })
 }
 
-/// Files stay, apart from each other and from everybody else.
+/// The files of `/state` and `/cache` persist, are separate, and are inaccessible to other tools.
 #[test]
 fn files_of_its_own_stay_and_are_nobody_elses() {
     let home = home("grant = { state = \"1MiB\", cache = \"1MiB\" }");
@@ -29,7 +29,7 @@ fn files_of_its_own_stay_and_are_nobody_elses() {
     }
     let escaped = fails(&home, "read-file", &json!({ "path": "/state/../../entries.redb" }));
     assert!(!escaped.contains("hint: to allow it, add `read"), "{escaped}");
-    // Neither a built-in tool nor a command sees any of it.
+    // Neither a built-in tool nor a command can read the files.
     let own = kept(&home).canonicalize().unwrap();
     let refused = home.call("read", &json!({ "file_path": own.join("x") }));
     assert!(refused.code != 0 && refused.stderr.contains("` belongs to haft"), "{}", refused.stderr);
@@ -41,7 +41,7 @@ fn first_name(directory: &std::path::Path) -> String {
     fs::read_dir(directory).unwrap().next().unwrap().unwrap().file_name().into_string().unwrap()
 }
 
-/// What is written counts, over calls and files, until something is removed.
+/// The quota counts all written files, in one call and over calls, until files are removed.
 #[test]
 fn the_quota_of_files_holds() {
     let home = home("grant = { state = \"1MiB\", cache = \"64KiB\" }");
@@ -54,20 +54,21 @@ fn the_quota_of_files_holds() {
     says(&home, "write-file", &file("/cache/a", 50_000));
     let full = fails(&home, "write-file", &file("/cache/b", 50_000));
     assert!(full.contains("`cache = \"128KiB\"`"), "{full}");
-    // Names count too.
+    // The names of files count too.
     let many =
         (0..40).map(|number| home.call("keeper__write-file", &file(&format!("/cache/n{number}"), 0)).code);
     assert!(many.filter(|code| *code == 0).count() < 10);
 }
 
-/// Who writes has the directory until the call is over; who waits too long is told so, and reading waits for nobody.
+/// A call that writes locks the directory until its end; a call that waits too long fails with the reason, and
+/// reading needs no lock.
 #[test]
 fn two_that_write_at_once_follow_each_other_or_are_told() {
     let home = home("grant = { state = \"1MiB\" }\nlimits = { time = \"1h\" }");
     let start = |arguments: &Value| {
         home.command(&["call", "keeper__write-file", &arguments.to_string()]).spawn().unwrap()
     };
-    // It holds the file for longer than any test takes.
+    // The call keeps the file open for longer than any test runs.
     let mut first = start(&json!({ "path": "/state/held", "size": 1, "hold-ms": 3_600_000 }));
     until("the file is there that a call holds", || files(&home).any(|file| file.ends_with("held")));
     assert_eq!(says(&home, "read-file", &json!({ "path": "/state/held" })), "1");
@@ -84,14 +85,14 @@ fn two_that_write_at_once_follow_each_other_or_are_told() {
     says(&home, "write-file", &file("/state/a", 1));
 }
 
-/// The files of the plugin's state.
+/// The files in the plugin's state.
 fn files(home: &Home) -> impl Iterator<Item = std::path::PathBuf> {
     let programs = fs::read_dir(kept(home)).into_iter().flatten().flatten();
     let folders = programs.flat_map(|one| fs::read_dir(one.path().join("keeper/files")));
     folders.flatten().flatten().map(|file| file.path())
 }
 
-/// Whether a process has a file of this name open.
+/// True if a process has a file of this name open.
 fn has_open(id: u32, name: &str) -> bool {
     let mut open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
     open.any(|open| open.path().read_link().is_ok_and(|open| open.ends_with(name)))

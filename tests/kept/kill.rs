@@ -11,24 +11,24 @@ use super::{home, says};
 use crate::cli::Home;
 use crate::common::wait::until;
 
-/// Kills where nothing is said.
+/// Default number of kills.
 const USUAL_KILLS: u64 = 20;
 
-/// Those who write at the same time, in the same store.
+/// The processes that write at the same time in one store.
 const WRITERS: [&str; 2] = ["a", "b"];
 
-/// Writes that a writer may make before the other one is killed.
+/// Maximum number of writes of a writer before the other writer is killed.
 const MOST: u64 = 20;
 
-/// What a writer noted of its writes, each after it was acknowledged.
+/// The records of a writer, each made after its write was acknowledged.
 struct Notes {
-    /// The numbers that it began with.
+    /// The number at each start of the writer.
     starts: Vec<u64>,
-    /// The last one that was acknowledged.
+    /// The last acknowledged number.
     last: u64,
 }
 
-/// The notes, in which nothing that was acknowledged may be missing when the next one starts.
+/// Reads the records, and asserts that every start found all acknowledged writes.
 fn notes(path: &Path) -> Notes {
     let text = fs::read_to_string(path).unwrap_or_default();
     let mut notes = Notes { starts: Vec::new(), last: 0 };
@@ -36,7 +36,7 @@ fn notes(path: &Path) -> Notes {
         if let Some(start) = line.strip_prefix("start ") {
             let start = start.parse().unwrap();
             assert!(start >= notes.last, "acknowledged {} and found {start}", notes.last);
-            // The last write may have been made, and not acknowledged any more.
+            // The last write may have been made without an acknowledgement.
             assert!(start <= notes.last + 1, "acknowledged {} and found {start}", notes.last);
             notes.starts.push(start);
             notes.last = start;
@@ -67,7 +67,7 @@ fn start(home: &Home, name: &str) -> Child {
     child
 }
 
-/// Two processes write in the store of one plugin, and one of them is killed again and again.
+/// Two processes write in the store of one plugin, and each kill loses no acknowledged write.
 #[test]
 fn what_was_acknowledged_survives_a_kill() {
     let kills =

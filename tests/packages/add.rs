@@ -7,7 +7,7 @@ use crate::agent::fake::{Fake, calls, says};
 
 use super::place::{Answer, Place, program, saying, wordcount, words};
 
-/// A package with something of everything.
+/// A package with a plugin, a command tool, an MCP server, a skill and requirements.
 fn github(place: &Place) {
     let text = program(
         "github",
@@ -56,7 +56,7 @@ fn count(place: &Place, path: &str) -> Answer {
     place.haft(&["call", "words__count", "-a", &format!("path={path}")])
 }
 
-/// A page without what is another on every machine.
+/// The page without the parts that differ between machines.
 fn redacted(place: &Place, page: &str) -> String {
     let real = fs::canonicalize(place.home()).unwrap();
     let page = page.replace(&real.display().to_string(), "HOME");
@@ -66,7 +66,7 @@ fn redacted(place: &Place, page: &str) -> String {
     page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE")
 }
 
-/// The page of the package `github`, which nobody is there to agree to.
+/// The disclosure of the package `github`, without a terminal for consent.
 fn shown() -> (Place, String) {
     let place = Place::new();
     github(&place);
@@ -76,7 +76,7 @@ fn shown() -> (Place, String) {
     (place, page)
 }
 
-/// PR07, PR11, WA08: the page says what a stranger has to know, and no more is asked for by it.
+/// PR07, PR11, WA08: the disclosure shows every requested right and every text of the package, and installs nothing.
 #[test]
 fn the_page_shows_everything_that_is_asked_for() {
     let (place, page) = shown();
@@ -137,7 +137,7 @@ fn the_page_shows_everything_that_is_asked_for() {
     assert!(place.kept().is_empty() && place.read("program.toml").is_empty());
 }
 
-/// PR02, PR07, WA08: with consent it is there: its tools, its commands, its pin, its grants.
+/// PR02, PR07, WA08: after consent the package's tools and commands work, with its pin and its grants.
 #[test]
 fn a_package_is_installed_and_used() {
     let place = Place::new();
@@ -150,19 +150,19 @@ fn a_package_is_installed_and_used() {
     );
     let counted = count(&place, &place.work().join("docs/a.txt").display().to_string()).good();
     assert!(counted.stdout.contains("3 words"), "{}", counted.stdout);
-    // What nobody granted stays closed, whatever the package says.
+    // Without a grant a path stays blocked, even if the package requests it.
     let refused = count(&place, &place.work().join("secret.txt").display().to_string());
     assert!(refused.stderr.contains("`[packages.grant]` of `github`"), "{}", refused.stderr);
     let mut greet = place.command(&["call", "program:github:greet"]);
     let greeted = Answer::from(greet.env("GREETING", "you").output().unwrap()).good();
     assert_eq!(greeted.stdout, "good day, you\nfrom beside\n");
-    // The folder that it came from is not needed any more.
+    // The source folder is no longer needed.
     fs::remove_dir_all(place.work().join("github")).unwrap();
     count(&place, &place.work().join("docs/a.txt").display().to_string()).good();
     place.haft(&["verify"]).good();
 }
 
-/// Writes the key that switches the package `github` on or off.
+/// Sets the key `enabled` of the package `github`.
 fn switch(place: &Place, is_on: bool) {
     let text = place.read("program.toml");
     let kept = text.lines().filter(|line| !line.starts_with("enabled = "));
@@ -170,7 +170,7 @@ fn switch(place: &Place, is_on: bool) {
     place.write("program.toml", kept.collect::<Vec<_>>().join("\n").replace("name = \"github\"", &key));
 }
 
-/// PR09, PR13: off is off, over every start; its servers are never started by being there.
+/// PR09, PR13: a disabled package stays disabled in every run, and `haft check` does not start its servers.
 #[test]
 fn enabled_and_disabled_are_kept() {
     let place = Place::new();
@@ -186,7 +186,7 @@ fn enabled_and_disabled_are_kept() {
     assert!(!check.stderr.contains("MCP server"), "{}", check.stderr);
 }
 
-/// PR11: what is installed, with everything there is to know.
+/// PR11: `haft list` shows an installed package with its version, tools, rights and requirements.
 #[test]
 fn the_list_has_it_all() {
     let place = Place::new();
@@ -213,7 +213,8 @@ fn the_list_has_it_all() {
     }
 }
 
-/// PR11: packages, plugins, servers and skills are in one table of 80 columns, and wholly in the data.
+/// PR11: packages, plugins, servers and skills are in one table of 80 columns, and the JSON output has their complete
+/// data.
 #[test]
 fn the_list_has_every_kind_in_one_table() {
     let place = Place::new();
@@ -266,7 +267,7 @@ fn the_list_has_every_kind_in_one_table() {
     assert_eq!(lines.len(), 7);
 }
 
-/// PR12: the model is told that there is a skill and reads it, unless the package is off.
+/// PR12: the model sees the skill and can read it, unless the package is disabled.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_skill_reaches_the_model() {
     let place = Place::new();
@@ -299,8 +300,8 @@ async fn a_skill_reaches_the_model() {
     fake.assert_done();
 }
 
-/// PR06: what the package needs and this machine has not got is said before it is installed, and its tools
-/// are not there as long as it is missing.
+/// PR06: haft refuses a package whose required programs are missing; with `--force` haft installs the package without
+/// its tools.
 #[test]
 fn missing_programs_are_named_and_nothing_runs_without_them() {
     let place = Place::new();
@@ -320,7 +321,7 @@ fn missing_programs_are_named_and_nothing_runs_without_them() {
     );
 }
 
-/// PR07: once, under one name; and gone, with nothing else.
+/// PR07: a second installation is refused or has no effect, and removal deletes only the package's own entries.
 #[test]
 fn duplicates_are_refused_and_removing_takes_only_its_own() {
     let place = Place::new();
@@ -341,7 +342,7 @@ fn duplicates_are_refused_and_removing_takes_only_its_own() {
     assert!(place.work().join("text/program.toml").exists());
 }
 
-/// WA01: a component alone: called where it lies, pinned, granted what is said.
+/// WA01: a single component is installed at its place, pinned, with the rights of the command line.
 #[test]
 fn a_bare_component_is_installed() {
     let place = Place::new();
@@ -360,7 +361,7 @@ fn a_bare_component_is_installed() {
     let expected = "# Tools work in this folder; `workspace` in `[sandbox]` sets another folder.\n[program]\nname = \"work\"\n\
                     version = \"0.1.0\"\n\n[[plugins]]\nname = \"word-count\"\ncomponent = \"tools/word_count.wasm\"\n\n[plugins.grant]\nread = [\".\"]\n";
     assert_eq!(place.read("program.toml"), expected);
-    // Another folder, another program: both files are written as seen from there.
+    // From another folder haft writes both paths relative to the program's folder.
     fs::create_dir(place.work().join("sub")).unwrap();
     let mut elsewhere = place.command(&[
         "-p",
@@ -381,7 +382,7 @@ fn a_bare_component_is_installed() {
     );
 }
 
-/// WA04: what is no component is refused, and what is there goes on working.
+/// WA04: haft does not install a file that is not a component, and installed components keep working.
 #[test]
 fn what_cannot_be_loaded_is_not_installed() {
     let place = Place::new();
@@ -404,7 +405,7 @@ fn what_cannot_be_loaded_is_not_installed() {
     );
 }
 
-/// WA08: a person is asked, and anything but yes is no. Needs a terminal, which `script` makes.
+/// WA08: haft asks a person for consent, and any answer but yes is a no. The terminal comes from `script`.
 #[test]
 fn a_person_is_asked() {
     let place = Place::new();

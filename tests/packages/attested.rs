@@ -12,7 +12,7 @@ use crate::http::server::Server;
 const REPOSITORY: &str = "https://git.example.com/ada/signed";
 const WORKFLOW: &str = "https://git.example.com/ada/signed/.github/workflows/release.yml";
 
-/// A person who trusts an instance, and somebody with a certificate of it.
+/// A person who trusts a Sigstore instance, and the holder of a certificate of that instance.
 fn scene() -> (Place, Instance, Holder) {
     let (place, instance) = (Place::new(), Instance::new());
     instance.trusted_in(&place.home().join("config/haft"));
@@ -39,7 +39,7 @@ fn sha512(bytes: &[u8]) -> ring::digest::Digest {
     ring::digest::digest(&ring::digest::SHA512, bytes)
 }
 
-/// A registry of npm with one version of `signed`, and what it says of its attestations.
+/// A registry of npm with one version of `signed` and its attestations.
 fn npm(version: &'static str, attestations: Option<Value>) -> Server {
     serving(move |path, host| {
         if path.starts_with("/-/npm/v1/attestations/") {
@@ -84,7 +84,7 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
         refused.stderr
     );
     assert!(place.read("program.lock").is_empty());
-    // The same bytes under the name of another version.
+    // The attestation names another version of the package with identical bytes.
     let renamed = npm("1.0.0", Some(about_npm(&instance, &holder, ("0.9.0", &tarball("1.0.0")))));
     let refused = haft(&place, &renamed, &["add", "npm:signed", "--yes", "--key", &signer()]);
     assert!(refused.code != 0 && refused.stderr.contains("it is not signed"), "{}", refused.stderr);
@@ -95,7 +95,7 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
         added.stderr
     );
     assert!(place.read("program.lock").contains(&format!("signer = \"{}\"", signer())));
-    // Another version is by the same, or is refused.
+    // Another version must have the signer of the installed version.
     let unsigned = npm("1.1.0", None);
     let refused = haft(&place, &unsigned, &["update", "--yes"]);
     assert!(
@@ -106,7 +106,7 @@ fn who_published_a_package_of_npm_is_verified_and_pinned() {
     let later = instance.certify(&format!("{WORKFLOW}@refs/tags/v2"), REPOSITORY);
     let later = npm("1.1.0", Some(about_npm(&instance, &later, ("1.1.0", &tarball("1.1.0")))));
     haft(&place, &later, &["update", "--yes"]).ends(0, "1.0.0 → 1.1.0");
-    // Another signer in program.toml does not take the place of the one that was agreed to.
+    // A signer in program.toml does not replace the signer that the user agreed to.
     let text = place.read("program.toml").replace("source =", &format!("signer = \"{other}\"\nsource ="));
     place.write("program.toml", text);
     let refused = haft(&place, &npm("1.2.0", None), &["update", "--yes"]);
@@ -137,7 +137,7 @@ fn an_attestation_of_other_bytes_says_nothing() {
     let added = haft(&place, &forged, &["add", "npm:signed", "--yes"]).good();
     assert!(added.stderr.contains("which is invalid: artifact mismatch"), "{}", added.stderr);
     assert!(!place.read("program.lock").contains("signer"));
-    // What is there unsigned is not what program.toml asks for.
+    // Installed content without a signature does not meet the requirement of program.toml.
     let text =
         place.read("program.toml").replace("source =", &format!("signer = \"{}\"\nsource =", signer()));
     place.write("program.toml", text);
@@ -209,7 +209,7 @@ fn who_published_a_package_of_pypi_is_verified_and_pinned() {
     let (one, other) = (wheel("one"), wheel("other"));
     let names = ["haft_signed-1.2-py3-none-any.whl", "haft_signed-1.2-1-py3-none-any.whl"];
     let add = ["add", "pypi:haft-signed==1.2", "--yes"];
-    // A wheel that nobody attested could be the one that is installed.
+    // The installer could choose the wheel without an attestation.
     let mixed = pypi(vec![(names[0], one.clone(), of(&one)), (names[1], other.clone(), None)]);
     let added = haft(&place, &mixed, &add).good();
     assert!(added.stderr.contains("signature not signed"), "{}", added.stderr);
@@ -226,7 +226,7 @@ fn who_published_a_package_of_pypi_is_verified_and_pinned() {
     );
     assert!(place.read("program.lock").contains(&format!("signer = \"{}\"", signer())));
     place.haft(&["call", "mcp__haft-signed__tell", "{}"]).good();
-    // Another machine fetches the same.
+    // Another machine fetches the pinned content.
     std::fs::remove_dir_all(place.store()).unwrap();
     haft(&place, &attested, &["add"]).good();
 }

@@ -9,7 +9,7 @@ use super::place::{Answer, Place, program, saying, wordcount};
 use crate::http::server::Server;
 use crate::tiny::Tiny;
 
-/// A package with one of everything that is shown, or that runs.
+/// A package with one of each part that is shown or that runs.
 fn package(place: &Place, folder: &str) {
     let text = program(
         "own",
@@ -53,7 +53,7 @@ enabled = false
     file("README.md", "Read me.\n");
 }
 
-/// A component whose one tool says this.
+/// A component whose only tool has these descriptions.
 fn described(description: &str, parameter: &str) -> Vec<u8> {
     let parameters = format!(
         r#"{{"type":"object","properties":{{"path":{{"type":"string","description":{parameter:?},"enum":["a","b"],"default":"a"}}}}}}"#
@@ -61,7 +61,7 @@ fn described(description: &str, parameter: &str) -> Vec<u8> {
     Tiny { tools: vec![("tiny".into(), description.into(), parameters, None)], ..Tiny::default() }.bytes()
 }
 
-/// What is installed: nothing of it may change without agreement.
+/// The installed files: none may change without consent.
 fn installed(place: &Place) -> Vec<(PathBuf, Vec<u8>)> {
     let all = place.everything().into_iter();
     all.filter(|(path, _)| {
@@ -70,7 +70,7 @@ fn installed(place: &Place) -> Vec<(PathBuf, Vec<u8>)> {
     .collect()
 }
 
-/// Asked about without a terminal, also as JSON; nothing is changed.
+/// Asserts that `haft update` without a terminal shows `expected`, also with JSON output, and changes nothing.
 fn is_asked_about(place: &Place, expected: &[&str], what: &str) -> Answer {
     let before = installed(place);
     let answer = place.haft(&["--json", "update"]);
@@ -89,7 +89,7 @@ fn is_asked_about(place: &Place, expected: &[&str], what: &str) -> Answer {
     answer
 }
 
-/// A file, what is replaced in it by what, and what is shown of that.
+/// A file, a text in it, its replacement, and the text that haft shows for the change.
 const REPLACED: &[(&str, &str, &str, &[&str])] = &[
     (
         "run",
@@ -133,7 +133,7 @@ const REPLACED: &[(&str, &str, &str, &[&str])] = &[
     ("program.toml", "128MiB", "96MiB", &["+memory = \"96MiB\""]),
 ];
 
-/// S02: whatever one changes that runs, that a model reads or that a person was shown.
+/// S02: haft asks about every change of a file that runs, that a model reads or that a person saw.
 #[test]
 fn whatever_changes_of_a_package_is_shown_and_asked_about() {
     let place = Place::new();
@@ -151,7 +151,7 @@ fn whatever_changes_of_a_package_is_shown_and_asked_about() {
     is_more_or_less_asked_about(&place);
 }
 
-/// The same of modes, of files that come and go, and of components.
+/// haft also asks about changed modes, new and missing files, and changed components.
 fn is_more_or_less_asked_about(place: &Place) {
     let own = |name: &str| place.work().join("own").join(name);
     let mode = |bits| fs::set_permissions(own("README.md"), fs::Permissions::from_mode(bits)).unwrap();
@@ -180,7 +180,7 @@ fn is_more_or_less_asked_about(place: &Place) {
     let (description, parameter) = ("Counts.", "The file");
     let same = described(description, parameter);
     let mut code = same.clone();
-    // A custom section more is another component that says the same.
+    // With an additional custom section the component has other bytes and identical definitions.
     code.extend_from_slice(b"\0\x02\x01x");
     place.write("own/words.wasm", code);
     is_asked_about(
@@ -190,7 +190,7 @@ fn is_more_or_less_asked_about(place: &Place) {
     );
     place.write("own/words.wasm", other.bytes());
     is_asked_about(place, &["+Does little.", "-Counts."], "another");
-    // Agreed to beforehand, it is shown all the same.
+    // haft shows the difference also with `--yes`.
     let answer = place.haft(&["--json", "update", "--yes"]).good();
     assert!(
         answer.stderr.contains("+Does little.") && answer.stdout.contains("+Does little."),
@@ -200,7 +200,7 @@ fn is_more_or_less_asked_about(place: &Place) {
     place.haft(&["update"]).good().ends(0, "`own` is up to date");
 }
 
-/// S02: a component by itself, where it lies and from a server.
+/// S02: haft asks about every change of a single component, in a folder and on a server.
 #[test]
 fn whatever_changes_of_a_component_is_shown_and_asked_about() {
     let place = Place::new();
@@ -232,7 +232,7 @@ fn whatever_changes_of_a_component_is_shown_and_asked_about() {
     place.haft(&["verify"]).good();
 }
 
-/// S02: at a terminal the difference stands above the question, and a no is a no.
+/// S02: at a terminal haft shows the difference before the question, and a no changes nothing.
 #[test]
 fn a_person_is_shown_the_difference() {
     let place = Place::new();
@@ -251,7 +251,7 @@ fn a_person_is_shown_the_difference() {
     place.haft(&["update"]).good().ends(0, "`own` is up to date");
 }
 
-/// S03: much harmless text does not hide what is run and what says what the package may do.
+/// S03: a large harmless text does not displace the differences of scripts and of program.toml.
 #[test]
 fn other_texts_hide_no_script() {
     let place = Place::new();
@@ -274,7 +274,7 @@ fn other_texts_hide_no_script() {
     assert!(asked.stderr.contains("+env = { MODE = \"all\" }"), "{}", asked.stderr);
 }
 
-/// S02: what was shown of a package is what is run, whatever the workspace has of that name.
+/// S02: a package runs its own files, even if the workspace has files with their names, and refuses changed files.
 #[test]
 fn a_package_runs_its_own_files() {
     let place = Place::new();
@@ -284,7 +284,7 @@ fn a_package_runs_its_own_files() {
     place.haft(&["add", "./own", "--yes"]).good();
     place.write("server/run", "echo of the workspace\n");
     let answer = place.haft(&["call", "program__own__t", "{}"]).good();
-    // What the package does not have means what it says where it runs.
+    // A path that the package does not have is relative to the working directory.
     assert_eq!(answer.stdout.trim_end(), "of the package, about ./notes");
     let kept = place.kept()[0].join("tree/server/run");
     fs::set_permissions(&kept, fs::Permissions::from_mode(0o644)).unwrap();
@@ -293,7 +293,7 @@ fn a_package_runs_its_own_files() {
     assert!(changed.code != 0 && !changed.stdout.contains("changed"), "{}{}", changed.stdout, changed.stderr);
 }
 
-/// S02: a tool that a component lists later and that the user did not agree to is not offered.
+/// S02: haft does not offer a tool whose definition differs from the definition in program.lock.
 #[test]
 fn what_is_offered_is_what_was_agreed_to() {
     for package_too in [true, false] {
@@ -320,7 +320,7 @@ fn what_is_offered_is_what_was_agreed_to() {
     }
 }
 
-/// S02: program.lock says what was shown; one that does not is read, and asked about once.
+/// S02: program.lock records the shown definitions; haft reads a lock without them, and asks once.
 #[test]
 fn a_lock_of_an_earlier_haft_is_asked_about_once() {
     let place = Place::new();
@@ -342,7 +342,7 @@ fn a_lock_of_an_earlier_haft_is_asked_about_once() {
     place.haft(&["update", "--yes"]).good();
     place.haft(&["update"]).good().ends(0, "`own` is up to date");
     assert!(place.read("program.lock").contains("[pin.shown"));
-    // On another machine it is shown and asked about before it is fetched.
+    // On another machine haft shows the package and asks before fetching it.
     place.write("program.lock", lock[..end].replace("version = 2", "version = 1"));
     fs::remove_dir_all(place.store()).unwrap();
     place.haft(&["add"]).ends(7, "Second paragraph.");
@@ -350,7 +350,7 @@ fn a_lock_of_an_earlier_haft_is_asked_about_once() {
     place.haft(&["add", "--yes"]).good();
     fs::remove_dir_all(place.store()).unwrap();
     place.haft(&["add"]).good().ends(0, "fetched `own`");
-    // What is there by now is not what was pinned, and a yes to everything is none to that.
+    // The current content differs from the pin, and `--yes` does not cover it.
     place.write("program.lock", lock[..end].replace("version = 2", "version = 1"));
     fs::remove_dir_all(place.store()).unwrap();
     place.write("own/SKILL.md", place.read("own/SKILL.md") + "Another paragraph.\n");
@@ -360,7 +360,7 @@ fn a_lock_of_an_earlier_haft_is_asked_about_once() {
     assert!(place.read("program.lock").contains("version = 1"));
 }
 
-/// S03: all that a model will read is shown before consent, and again in `inspect`.
+/// S03: haft shows every text for a model before consent, and in `haft inspect`.
 #[test]
 fn everything_that_a_model_will_read_is_shown() {
     let place = Place::new();
@@ -393,7 +393,7 @@ fn everything_that_a_model_will_read_is_shown() {
     }
     let full = place.haft(&["inspect", "--full", "./own"]).good().stdout;
     assert!(full.contains("start() { echo fine; }") && full.contains("serve();"), "{full}");
-    // What program.toml says in the place of the component's own words is what the model reads.
+    // The model reads a description of program.toml instead of the component's description.
     let text = place.read("own/program.toml");
     let more = text.replace(
         "component = \"words.wasm\"\n",
@@ -406,7 +406,7 @@ fn everything_that_a_model_will_read_is_shown() {
     }
 }
 
-/// S03: what is too long is cut, and it says how much is missing and what shows it.
+/// S03: a long text is truncated, with the number of missing lines and the command that shows all of them.
 #[test]
 fn what_is_long_is_cut_and_says_so() {
     let place = Place::new();
@@ -422,8 +422,8 @@ fn what_is_long_is_cut_and_says_so() {
     }
 }
 
-/// S10: only what belongs to a package is stored; what is left out is named; what is granted is told by
-/// where it is.
+/// S10: haft stores only the package's own files and names the others; granted directories are shown as absolute
+/// paths.
 #[test]
 fn stray_files_are_left_out_and_directories_are_absolute() {
     let place = Place::new();
@@ -443,12 +443,12 @@ fn stray_files_are_left_out_and_directories_are_absolute() {
     let tree = place.kept()[0].join("tree");
     let names: Vec<_> = fs::read_dir(tree).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(names.len(), 2, "{names:?}");
-    // What is no part of it changes nothing.
+    // A change of other files does not change the package.
     place.write("own/notes.txt", "other notes");
     place.haft(&["update"]).good().ends(0, "`own` is up to date");
 }
 
-/// C15: servers that a SKILL.md names are not started, and that is said.
+/// C15: haft does not start MCP servers that a SKILL.md names, and says so.
 #[test]
 fn servers_named_in_a_skill_are_told_to_be_ignored() {
     let place = Place::new();
@@ -463,7 +463,7 @@ fn servers_named_in_a_skill_are_told_to_be_ignored() {
     );
 }
 
-/// S02: a component that comes with none of its tools changed still says what it is.
+/// S02: consent to rights is not consent to changed content, even if no tool definition changed.
 #[test]
 fn what_is_granted_does_not_agree_to_content() {
     let place = Place::new();

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::place::{Answer, Place};
 use crate::http::server::Server;
 
-/// An MCP server that tells its arguments, a file of its package and how long a secret is.
+/// An MCP server whose tool returns its arguments, a file of its package and the length of a secret.
 pub(super) const PYTHON: &str = r#"#!/usr/bin/env python3
 import json, os, sys
 def main():
@@ -32,7 +32,7 @@ if __name__ == "__main__":
     main()
 "#;
 
-/// The same in the language of Node.js.
+/// An MCP server with these answers for Node.js.
 const NODE: &str = r#"#!/usr/bin/env node
 const fs = require("fs");
 require("readline").createInterface({ input: process.stdin }).on("line", (line) => {
@@ -50,7 +50,7 @@ require("readline").createInterface({ input: process.stdin }).on("line", (line) 
 });
 "#;
 
-/// What no file may have.
+/// The secret, which no file may contain.
 pub(super) const SECRET: &str = "hunter2-hunter2-hunter2";
 
 /// A zip archive of these files.
@@ -85,7 +85,7 @@ pub(super) fn bundle(kind: &str, entry: &str, run: &Value, content: &str) -> Vec
     ])
 }
 
-/// Whether a program of this machine is there.
+/// True if the machine has the program.
 pub(super) fn has(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {
@@ -218,7 +218,7 @@ pub(super) fn serving(
     })
 }
 
-/// An install script that says what it could do.
+/// An install script that records which accesses succeeded.
 const SCRIPT: &str = r#"
 const fs = require("fs");
 let said = "wrote nothing elsewhere";
@@ -230,12 +230,12 @@ const end = (text) => { fs.writeFileSync(__dirname + "/ran", said + ", " + text)
 socket.on("connect", () => end("connected")).on("error", () => end("connected nowhere"));
 "#;
 
-/// A registry with the versions of `@haft-test/teller`, which depends on `helper`, which has an install script.
+/// A registry with versions of `@haft-test/teller`, which depends on `helper`, whose package has an install script.
 pub(super) fn npm_registry(versions: &'static [&'static str]) -> Server {
     npm_registry_with(versions, false)
 }
 
-/// The same; with `has_port` the install script is told where the registry is.
+/// The registry; with `has_port` the install script has the registry's port.
 fn npm_registry_with(versions: &'static [&'static str], has_port: bool) -> Server {
     serving(move |path, host| {
         let name = if path.contains("helper") { "helper" } else { "@haft-test/teller" };
@@ -276,12 +276,12 @@ fn npm_registry_with(versions: &'static [&'static str], has_port: bool) -> Serve
     })
 }
 
-/// haft with registries of the test.
+/// Runs haft with the test's registries.
 pub(super) fn with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Answer {
     Answer::from(command_with_registry(place, server, arguments).output().unwrap())
 }
 
-/// The command of the same.
+/// The command of haft with the test's registries.
 pub(super) fn command_with_registry(place: &Place, server: &Server, arguments: &[&str]) -> Command {
     let (registry, index) =
         (format!("http://{}/", server.address), format!("http://{}/simple", server.address));
@@ -312,7 +312,7 @@ fn a_package_of_npm_is_installed_without_its_scripts() {
     assert_eq!(called.stdout.trim(), "hi no lib 0");
     assert_eq!(place.haft(&["--json", "list"]).json()[0]["form"], "npm server");
 
-    // Another machine: exactly what was agreed to, although there is a later version.
+    // On another machine haft installs exactly the pinned version, although a later version exists.
     fs::remove_dir_all(place.store()).unwrap();
     let later = npm_registry(&["1.0.0", "1.1.0"]);
     let pins = place.read("program.lock");

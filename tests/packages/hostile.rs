@@ -9,7 +9,7 @@ use std::thread;
 use super::place::{Place, program, wordcount};
 use crate::http::server::Server;
 
-/// A tar archive made by hand: what an honest tool would not write is what matters here.
+/// A tar archive made by hand, because an ordinary tool does not write such archives.
 #[derive(Default)]
 struct Tar(Vec<u8>);
 
@@ -41,13 +41,13 @@ impl Tar {
     }
 }
 
-/// A package that would be good but for what is added to it.
+/// A valid package, to which the cases add their faults.
 fn good() -> Tar {
     let text = program("evil", "1.0.0", "[[plugins]]\nname = \"w\"\ncomponent = \"w.wasm\"");
     Tar::default().file("program.toml", text.as_bytes()).file("w.wasm", &wordcount())
 }
 
-/// PR08: no hostile archive leaves a trace, in the store, the program's folder or the home.
+/// PR08: a hostile archive leaves no file in the store, the program's folder or the home.
 #[test]
 fn hostile_archives_leave_nothing() {
     let place = Place::new();
@@ -95,7 +95,7 @@ fn hostile_archives_leave_nothing() {
 
 type Spoil<'a> = &'a dyn Fn();
 
-/// PR08: the same for folders: nothing that is not a file is taken, nothing is followed.
+/// PR08: a hostile folder leaves no file; haft refuses special files and follows no link.
 #[test]
 fn hostile_folders_leave_nothing() {
     let place = Place::new();
@@ -151,7 +151,7 @@ fn hostile_folders_leave_nothing() {
     }
 }
 
-/// CL04, WA08: whatever a package calls itself, the page shows it on one line and obeys nothing.
+/// CL04, WA08: the disclosure shows a package's texts without control characters, and the description on one line.
 #[test]
 fn the_page_obeys_nothing_and_hides_nothing() {
     let place = Place::new();
@@ -166,7 +166,7 @@ fn the_page_obeys_nothing_and_hides_nothing() {
     assert!(first.starts_with("evil 1.0.0: nice") && first.contains("requests  no rights"), "{first}");
 }
 
-/// PR08: where a server sends on, and what it says of itself, is not believed.
+/// PR08: haft refuses invalid redirects and answers of a server, and shows no secret of a URL.
 #[test]
 fn hostile_servers_leave_nothing() {
     let place = Place::new();
@@ -216,7 +216,7 @@ fn hostile_servers_leave_nothing() {
     place.haft(&["add", "http://example.com/x.wasm", "--yes"]).ends(5, "is code: use `https://`");
 }
 
-/// PR08: a body that ends too early is no body, whatever was announced.
+/// PR08: haft refuses a body that is shorter than its declared length.
 #[test]
 fn a_truncated_body_is_refused() {
     let place = Place::new();
@@ -234,7 +234,7 @@ fn a_truncated_body_is_refused() {
     assert_eq!(place.everything(), before);
 }
 
-/// PR07, PR08: no option can be smuggled into git, and no other protocol.
+/// PR07, PR08: a source cannot pass options to git or select another protocol.
 #[test]
 fn git_gets_names_and_never_options() {
     let place = Place::new();

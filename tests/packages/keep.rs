@@ -1,5 +1,5 @@
-//! Installed content stays unmodified: verified, refused after a change, protected from tools, from kills of haft
-//! and from other content.
+//! Installed content stays unmodified: verified, refused after a change, protected from tools, from kills of haft and
+//! from other content.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use super::place::{Answer, Place, program, saying, words};
 
-/// Changes one byte of a file, whatever its mode.
+/// Changes the last byte of a file of any mode.
 fn flip(path: &Path) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o644)).unwrap();
     let mut bytes = fs::read(path).unwrap();
@@ -17,7 +17,7 @@ fn flip(path: &Path) {
     fs::write(path, bytes).unwrap();
 }
 
-/// PR08, WA06: a flipped byte is found by `verify`, refused when it would be used, and mended.
+/// PR08, WA06: `haft verify` finds a changed byte, a call refuses the component, and `haft add` repairs it.
 #[test]
 fn a_changed_component_is_refused_and_mended() {
     let place = Place::new();
@@ -38,7 +38,7 @@ fn a_changed_component_is_refused_and_mended() {
     assert!(place.tools().contains(&"words__count".to_owned()));
 }
 
-/// PR08: every file of a package counts: its program.toml, its commands, what lies beside them.
+/// PR08: a change of any file of a package is refused: program.toml, commands and other files.
 #[test]
 fn a_changed_file_of_any_kind_is_refused() {
     let place = Place::new();
@@ -70,7 +70,7 @@ fn a_changed_file_of_any_kind_is_refused() {
     assert!(place.haft(&["verify"]).stdout.contains("the list of its files was changed"));
 }
 
-/// WA06: a component that is used where it lies is held to its pin too.
+/// WA06: a component in its own folder is also checked against its pin.
 #[test]
 fn a_component_beside_the_program_is_pinned() {
     let place = Place::new();
@@ -85,11 +85,11 @@ fn a_component_beside_the_program_is_pinned() {
     place.haft(&["add"]).ends(5, "`a` has changed since its installation");
     place.haft(&["update"]).ends(7, "its code changed; its tool definitions did not");
     place.haft(&["update", "--yes"]).good().ends(0, "updated `a`");
-    // WA06: what was compiled of the old one is not used for the new one.
+    // WA06: haft does not use the compiled code of the old component for the new one.
     assert_eq!(place.haft(&["call", "a__tiny"]).good().stdout, "second\n");
 }
 
-/// A lock of a later haft, and one that is damaged, are not guessed at.
+/// haft refuses a program.lock of a later version and a damaged program.lock.
 #[test]
 fn a_lock_that_cannot_be_understood_stops_everything() {
     let place = Place::new();
@@ -104,8 +104,7 @@ fn a_lock_that_cannot_be_understood_stops_everything() {
     }
 }
 
-/// WA08: what was agreed to lies outside of everything that a tool may write, even where the tool may write
-/// everything around it.
+/// WA08: tools cannot write the store or program.lock, even if they can write all directories around them.
 #[test]
 fn tools_write_neither_the_store_nor_the_lock() {
     let place = Place::new();
@@ -134,14 +133,14 @@ fn tools_write_neither_the_store_nor_the_lock() {
     assert_eq!(place.everything(), before);
 }
 
-/// What is on its way into the store.
+/// The names of unfinished content in the store.
 fn incoming(place: &Place) -> impl Iterator<Item = String> {
     let entries = fs::read_dir(place.store()).into_iter().flatten().flatten();
     let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
     names.filter(|name| name.starts_with(".incoming"))
 }
 
-/// PR08: an install that is killed at any moment leaves a program that works, and nothing for ever.
+/// PR08: a killed installation leaves a working program, and `haft cache clean` removes its remains.
 #[test]
 fn a_killed_install_leaves_nothing_half_done() {
     let place = Place::new();
@@ -157,7 +156,7 @@ fn a_killed_install_leaves_nothing_half_done() {
         place.killed(&["add", "./text", "--yes"], point);
         let (program, lock) = (place.read("program.toml"), place.read("program.lock"));
         stages.insert((!place.kept().is_empty(), !lock.is_empty(), !program.is_empty()));
-        // Whatever is there is whole: a pin has its content, an entry has its pin.
+        // The present parts are complete: a pin has its content, and an entry has its pin.
         assert!(program.is_empty() || lock.contains("name = \"text\""), "{program}{lock}");
         assert!(lock.is_empty() || !place.kept().is_empty());
         let tools = place.haft(&["tools"]).good();
@@ -177,7 +176,7 @@ fn a_killed_install_leaves_nothing_half_done() {
     place.haft(&["verify"]).good();
 }
 
-/// PR08: many at once: every one is there in the end, in both files, and the store has each once.
+/// PR08: concurrent installations all succeed, in both files, and the store has each content once.
 #[test]
 fn concurrent_installs_do_not_disturb_each_other() {
     let place = Place::new();
@@ -192,11 +191,11 @@ fn concurrent_installs_do_not_disturb_each_other() {
         .iter()
         .map(|name| place.command(&["add", &format!("./{name}"), "--yes"]).spawn().unwrap())
         .collect();
-    // And one that somebody else installs just now.
+    // Two processes install this package at the same time.
     running.extend((0..2).map(|_| place.command(&["add", "./text", "--yes"]).spawn().unwrap()));
     let codes: Vec<_> = running.into_iter().map(|mut child| child.wait().unwrap().code().unwrap()).collect();
     assert_eq!(codes[..5], [0; 5]);
-    // The second finds that it is there, before it asks or when it writes.
+    // The second process finds the package installed, before the question or before the write.
     assert!(codes[5..].contains(&0) && codes[5..].iter().all(|code| [0, 5].contains(code)), "{codes:?}");
     let listed = place.haft(&["--json", "list"]).json();
     assert_eq!(listed.as_array().unwrap().len(), 6);
@@ -204,7 +203,7 @@ fn concurrent_installs_do_not_disturb_each_other() {
     assert_eq!(place.kept().len(), 6);
 }
 
-/// Makes content look as if it had been installed long ago.
+/// Sets the modification time of content to an hour ago.
 fn age(path: &Path) {
     fs::File::open(path).unwrap().set_modified(SystemTime::now() - Duration::from_hours(1)).unwrap();
 }
@@ -214,7 +213,7 @@ fn gc_removes_what_no_program_refers_to() {
     let place = Place::new();
     words(&place, "text", "1.0.0", "");
     place.haft(&["add", "./text", "--yes"]).good();
-    // Another program with the same package: both use the same content.
+    // Another program with this package uses the stored content too.
     fs::create_dir(place.work().join("other")).unwrap();
     let in_other = |arguments: &[&str]| {
         let mut command = place.command(arguments);
@@ -235,7 +234,7 @@ fn gc_removes_what_no_program_refers_to() {
     assert!(place.kept().is_empty());
 }
 
-/// A program that was cloned uses what is there already, and keeps it.
+/// A cloned program uses stored content, and `haft cache clean` keeps that content.
 #[test]
 fn gc_keeps_what_a_cloned_program_uses() {
     let place = Place::new();
@@ -255,7 +254,7 @@ fn gc_keeps_what_a_cloned_program_uses() {
     in_clone(&["verify"]).good();
 }
 
-/// S04: behind a link to program.toml, program.lock is beside the link for everybody.
+/// S04: if program.toml is a link, program.lock is beside the link.
 #[test]
 fn a_linked_program_has_its_lock_beside_the_link() {
     let place = Place::new();
@@ -281,7 +280,7 @@ fn a_linked_program_has_its_lock_beside_the_link() {
     assert!(!place.read("used/program.lock").contains("text"));
 }
 
-/// What was removed comes back by its pin, from where it came.
+/// If stored content is missing, `haft add` fetches it again from its source by its pin.
 #[test]
 fn what_is_pinned_is_fetched_again() {
     let place = Place::new();
@@ -294,7 +293,7 @@ fn what_is_pinned_is_fetched_again() {
     place.haft(&["verify"]).ends(8, "haft add");
     place.haft(&["add"]).good().ends(0, "fetched `text`");
     place.haft(&["verify"]).good();
-    // Another content is not what was agreed to.
+    // Content that differs from the pin is refused.
     fs::remove_dir_all(place.store()).unwrap();
     place.write("text/words.wasm", saying("something else"));
     place.haft(&["add"]).ends(5, "; expected sha256:");

@@ -1,4 +1,4 @@
-//! A server of npm, PyPI or a bundle has exactly what `[packages.grant]` says.
+//! A server of npm, PyPI or a bundle has exactly the rights of `[packages.grant]`.
 
 use std::net::TcpListener;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::foreign::{has, zip};
 use super::place::{Answer, Place};
 
-/// An MCP server that reads, writes or connects as a call says.
+/// An MCP server whose tool reads, writes or connects as the call requests.
 const SPY: &str = r#"
 import json, socket, sys
 def tried(how, what):
@@ -81,7 +81,7 @@ fn a_server_without_a_grant_has_no_file_of_the_person_no_network_and_no_workspac
     refused(&place, "connect", &port, "add `hosts = [\"*\"]`");
     let list = place.haft(&["list"]).good().stdout;
     assert!(list.contains("nothing") && !list.contains("default"), "{list}");
-    // Each line alone allows what it names, by the name of the package, of the server and of its tool.
+    // Each right allows only its own access; the package, the server and the tool are valid names for it.
     place.haft(&["grant", "spy", "read=./letters"]).good();
     assert_eq!(tries(&place, "read", &inside("letters/a.txt")).good().stdout.trim(), "a letter");
     refused(&place, "write", &inside("out/new.txt"), "add `write = [\"");

@@ -1,5 +1,5 @@
-//! Packages as Agent Plugins: a folder that other clients open, at any location, whose server has exactly the
-//! rights that the package requests.
+//! Packages as Agent Plugins: a folder that other clients open, at any location, whose server has exactly the rights
+//! that the package requests.
 
 use std::fs;
 use std::io::Write;
@@ -15,8 +15,8 @@ fn read(plugin: &Path, file: &str) -> Value {
     serde_json::from_slice(&fs::read(plugin.join(file)).unwrap()).unwrap()
 }
 
-/// What the server of a plugin answers to the requests that follow `initialize`. It is started as a client does, with
-/// `variable` for the plugin's folder, and nobody agreed to anything.
+/// The answers of a plugin's server to `requests` after `initialize`. The server starts as a client starts it, with
+/// `variable` for the plugin's folder, and without consent.
 fn asked(
     place: &Place,
     plugin: &Path,
@@ -83,7 +83,7 @@ fn a_component_becomes_a_plugin_that_any_client_starts() {
     assert!(skill.starts_with("---\nname: hello\ndescription: "), "{skill}");
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[listing()]);
     let names = tools(&answers);
-    // No tool of haft itself.
+    // haft's own tools are absent.
     assert!(names.len() == 1 && skill.contains(&format!("\n## {}\n", names[0])), "{names:?}");
     let call = calling(&names[0], &json!({}));
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", std::slice::from_ref(&call));
@@ -92,7 +92,7 @@ fn a_component_becomes_a_plugin_that_any_client_starts() {
     let (answers, _) =
         asked(&place, &plugin, &claude["mcpServers"]["hello"], "${CLAUDE_PLUGIN_ROOT}", &[listing()]);
     assert_eq!(tools(&answers), names);
-    // Another component in its place is not what was packed.
+    // A component that differs from the packed component is refused.
     fs::write(plugin.join("haft/hello.wasm"), saying("changed")).unwrap();
     let (answers, said) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[call]);
     assert!(!answers.iter().any(|answer| answer.to_string().contains("changed")), "{answers:?}");
@@ -129,7 +129,7 @@ fn a_package_becomes_a_plugin_with_the_rights_that_it_asks_for() {
     let own = fs::read_to_string(plugin.join("haft/program.toml")).unwrap();
     assert!(own.contains("api.example.com") && !own.contains("openai"), "{own}");
     assert!(!plugin.join("haft/private.txt").exists() && plugin.join("LICENSE").exists());
-    // What it asks for beyond its folder counts once a person agreed to it there.
+    // Rights outside of the plugin's folder apply after consent on this machine.
     let servers = read(&plugin, "mcp.json");
     let server = &servers["mcpServers"]["words"];
     let (answers, said) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[listing()]);

@@ -13,14 +13,14 @@ use crate::common::wait::until;
 use crate::common::{cache, repository};
 use crate::tiny::Tiny;
 
-/// What haft said.
+/// The output of haft.
 pub(super) struct Answer {
     pub(super) stdout: String,
     pub(super) stderr: String,
     pub(super) code: i32,
 }
 
-/// A home directory with a folder to work in.
+/// A home directory with a workspace.
 pub(super) struct Place {
     directory: tempfile::TempDir,
 }
@@ -36,19 +36,19 @@ impl From<Output> for Answer {
 }
 
 impl Answer {
-    /// The data, of an answer that is well.
+    /// The JSON output of a successful run.
     pub(super) fn json(&self) -> Value {
         assert_eq!(self.code, 0, "{}", self.stderr);
         serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout))
     }
 
-    /// The same answer, which must be well.
+    /// Asserts that the run was successful.
     pub(super) fn good(self) -> Self {
         assert_eq!(self.code, 0, "{}{}", self.stdout, self.stderr);
         self
     }
 
-    /// What was said, of an answer with this exit code.
+    /// Asserts the exit code and a text on standard error.
     pub(super) fn ends(self, code: i32, said: &str) -> Self {
         assert_eq!(self.code, code, "{}{}", self.stdout, self.stderr);
         assert!(self.stderr.contains(said), "expected {said:?} in:\n{}", self.stderr);
@@ -81,7 +81,7 @@ impl Place {
         fs::read_to_string(self.work().join(name)).unwrap_or_default()
     }
 
-    /// Writes a file below the folder to work in; what lies in a `bin` is executable.
+    /// Writes a file in the workspace; a file in a folder `bin` is executable.
     pub(super) fn write(&self, name: &str, content: impl AsRef<[u8]>) {
         let path = self.work().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -111,7 +111,7 @@ impl Place {
         Answer::from(self.command(arguments).output().unwrap())
     }
 
-    /// Runs haft and kills it at `point`, if it has not ended by then; whether it was at work.
+    /// Runs haft and kills it at `point`, or at its end; true if haft was still running.
     pub(super) fn killed(&self, arguments: &[&str], point: impl Fn() -> bool) -> bool {
         let quiet = Stdio::null;
         let mut child = self.command(arguments).stdout(quiet()).stderr(quiet()).spawn().unwrap();
@@ -122,8 +122,8 @@ impl Place {
         !is_over
     }
 
-    /// What a person sees at a terminal who answers with `answer`; `None` where there is no `script` to make
-    /// one with.
+    /// The exit code and the output of haft at a terminal with the answer `answer`; `None` if the machine has no
+    /// `script`.
     pub(super) fn at_a_terminal(&self, arguments: &[&str], answer: &str) -> Option<(Option<i32>, String)> {
         let own = self.command(&[]);
         let words = std::iter::once(env!("CARGO_BIN_EXE_haft")).chain(arguments.iter().copied());
@@ -139,7 +139,7 @@ impl Place {
         let (mut said, mut piece) = (Vec::new(), [0; 4096]);
         while let Ok(read @ 1..) = std::io::Read::read(&mut stdout, &mut piece) {
             said.extend_from_slice(&piece[..read]);
-            // Input before the question is no answer.
+            // haft ignores input that arrives before the question.
             if said.ends_with(b"[y/N] ") {
                 std::io::Write::write_all(&mut stdin, answer.as_bytes()).unwrap();
             }
@@ -148,8 +148,7 @@ impl Place {
         Some((status.code(), String::from_utf8_lossy(&said).into_owned()))
     }
 
-    /// Every file below the store and the folder to work in, with its content: what there is to
-    /// change. What haft needs itself is not counted.
+    /// All files in the store and the workspace, with their content, except haft's own lock file.
     pub(super) fn everything(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         let mut all = BTreeMap::new();
         let mut folders = vec![self.store(), self.work()];
@@ -169,7 +168,7 @@ impl Place {
         all
     }
 
-    /// Content in the store.
+    /// The contents in the store.
     pub(super) fn kept(&self) -> Vec<PathBuf> {
         let entries = fs::read_dir(self.store()).into_iter().flatten();
         let paths = entries.map(|entry| entry.unwrap().path());
@@ -188,17 +187,17 @@ pub(super) fn wordcount() -> Vec<u8> {
     fs::read(repository().join("plugins/built/wordcount.wasm")).unwrap()
 }
 
-/// A component whose one tool gives this answer: cheap to compile, and different for each.
+/// A component whose only tool gives this answer: cheap to compile, and different for each answer.
 pub(super) fn saying(answer: &str) -> Vec<u8> {
     Tiny { answer: answer.to_owned(), ..Tiny::default() }.bytes()
 }
 
-/// The head of a package's program.toml.
+/// The start of a package's program.toml.
 pub(super) fn program(name: &str, version: &str, more: &str) -> String {
     format!("[program]\nname = \"{name}\"\nversion = \"{version}\"\n{more}\n")
 }
 
-/// A package in `folder` with the one component `words`.
+/// A package in `folder` with only the component `words`.
 pub(super) fn words(place: &Place, folder: &str, version: &str, grant: &str) {
     let plugin =
         format!("[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[plugins.grant]\n{grant}");

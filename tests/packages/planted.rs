@@ -1,5 +1,5 @@
-//! What is planted in a copy of a plugin: its server and the script of its skill try the same things, and nothing of it
-//! succeeds without a grant. With the grant, or without haft, it does, so that each attempt is known to be one.
+//! Attacks in a copy of a plugin: its server and its skill's script make the same attempts, and no attempt succeeds
+//! without a grant. With the grant, or without haft, the attempts succeed, which proves that they are effective.
 
 use std::fs;
 use std::net::TcpListener;
@@ -11,13 +11,13 @@ use serde_json::{Value, json};
 use super::place::Place;
 use super::plugins::{SERVER, attempt, manifest, plugin, servers, write};
 
-/// Tries what its argument says, as the server does.
+/// A script that makes the server's attempts from its argument.
 fn script() -> String {
     let tries = SERVER.split("for line in sys.stdin").next().unwrap();
     format!("{tries}\nprint(attempt(json.loads(sys.argv[1])))\n")
 }
 
-/// Attempts, each with its name and whether a grant allows it.
+/// The attempts: each has a name, and a flag that says whether a grant can allow it.
 fn attempts(place: &Place, others: &Value, port: u16) -> Vec<(&'static str, bool, Value)> {
     let home = place.home().display();
     let [data, root] = ["PLUGIN_DATA", "PLUGIN_ROOT"].map(|name| others[name].as_str().unwrap());
@@ -85,7 +85,7 @@ fn what_is_planted_in_a_plugin_gets_nothing() {
             assert_eq!(outcome.starts_with("did"), *is_grantable, "{tool}, {name}: {outcome}");
         }
     }
-    // Without haft each succeeds, but for the store, which may be read-only.
+    // Without haft each attempt succeeds, except for the store, which may be read-only.
     let mut alone = std::process::Command::new("python3");
     alone.arg(place.work().join("evil/skills/probe/scripts/try.py")).arg(what.to_string()).env("TOKEN", "x");
     let said: Vec<String> = serde_json::from_slice(&alone.output().unwrap().stdout).unwrap();
@@ -95,7 +95,7 @@ fn what_is_planted_in_a_plugin_gets_nothing() {
     }
 }
 
-/// A link or a directory that leads out of the folder is not used, and keeps the rest from nothing.
+/// haft does not use a link or a directory that leads out of the plugin's folder, and installs the other parts.
 #[test]
 fn nothing_of_a_plugin_leads_out_of_it() {
     let Some(place) = plugin("evil", &["bad"], &Value::Null) else { return };
@@ -125,7 +125,7 @@ fn nothing_of_a_plugin_leads_out_of_it() {
     assert!(has("bad") && !has("up") && !has("etc") && !has("near"), "{tools:?}");
     let told: Value = serde_json::from_str(&attempt(&place, "bad", &json!({})).good().stdout).unwrap();
     assert!(!fs::exists(format!("{}/keys", told["PLUGIN_ROOT"].as_str().unwrap())).unwrap());
-    // A link that the server makes where another one works.
+    // A link that one server creates does not become the directory of another server.
     let data = told["PLUGIN_DATA"].as_str().unwrap();
     attempt(&place, "bad", &json!({ "link": [place.home().join(".ssh"), "link"] })).good();
     let told: Value = serde_json::from_str(&attempt(&place, "link", &json!({})).good().stdout).unwrap();
@@ -133,7 +133,8 @@ fn nothing_of_a_plugin_leads_out_of_it() {
     assert_eq!(attempt(&place, "link", &json!({ "read": "id_ed25519" })).code, 1);
 }
 
-/// An update that has more rights, another server or another script is held, and the old one runs meanwhile.
+/// haft does not install an update with more rights, another server or another script without consent; the old
+/// version keeps running.
 #[test]
 fn an_update_that_has_more_is_held() {
     let permissions = json!({ "skills": { "probe": { "read": ["./docs"] } } });

@@ -1,5 +1,5 @@
-//! Agent Plugins and plugins of Claude Code: each server and the scripts of each skill have rights of their own,
-//! and attempts of hostile plugins are refused.
+//! Agent Plugins and plugins of Claude Code: each server and the scripts of each skill have rights of their own, and
+//! attempts of hostile plugins are refused.
 
 use std::fs;
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ use crate::sessions::terminal::Terminal;
 pub(super) const SERVER: &str = include_str!("plugins/server.py");
 const SCHEMAS: &str = "https://agent-plugins.org/schemas/1.0.0";
 
-/// A skill whose script tries the same as the server.
+/// A skill with a script that prints a file or its input.
 const SKILL: &str = "---\nname: probe\ndescription: Probes things.\n---\nRun `scripts/probe.py`.\n";
 const SCRIPT: &str =
     "import sys\nprint(open(sys.argv[1]).read() if len(sys.argv) > 1 else sys.stdin.read())\n";
@@ -39,7 +39,7 @@ pub(super) fn servers(names: &[&str]) -> String {
     json!({ "$schema": format!("{SCHEMAS}/mcp.schema.json"), "mcpServers": all }).to_string()
 }
 
-/// A folder `name` with a plugin of that name and these servers; nothing where this machine has no Python.
+/// A folder `name` with a plugin of that name and these servers; `None` if this machine has no Python.
 pub(super) fn plugin(name: &str, names: &[&str], permissions: &Value) -> Option<Place> {
     if find_on_path("python3").is_none() {
         eprintln!("SKIPPED: no server to ask: `python3` is not installed");
@@ -62,7 +62,8 @@ pub(super) fn attempt(place: &Place, server: &str, what: &Value) -> Answer {
     place.haft(&["call", &format!("mcp__{server}__try"), &what.to_string()])
 }
 
-/// §9: the variables, the words and the directory of a server; `PLUGIN_DATA` outlasts an update.
+/// §9: a server has the variables, the arguments and the directory of the specification; `PLUGIN_DATA` persists over
+/// an update.
 #[test]
 fn a_server_of_a_plugin_is_started_as_the_specification_says() {
     let Some(place) = plugin("acme", &["one"], &Value::Null) else { return };
@@ -82,7 +83,7 @@ fn a_server_of_a_plugin_is_started_as_the_specification_says() {
     assert_eq!(attempt(&place, "one", &json!({ "read": "kept" })).good().stdout.trim(), "x");
 }
 
-/// What a hostile plugin tries: credentials, the project, another plugin's data, the network, haft's own files.
+/// A plugin without a grant reaches no credentials, project files, data of other plugins, network or files of haft.
 #[test]
 fn a_plugin_that_was_granted_nothing_reaches_nothing() {
     let Some(place) = plugin("evil", &["bad"], &Value::Null) else { return };
@@ -113,7 +114,7 @@ fn a_plugin_that_was_granted_nothing_reaches_nothing() {
     assert!(String::from_utf8(secret.stdout).unwrap().contains("\"SECRET_4711\": null"));
 }
 
-/// A proposal is for one server, and is the most that this server gets.
+/// A server has at most the rights that its plugin requests for it.
 #[test]
 fn each_server_has_what_was_proposed_for_it_and_granted() {
     let permissions = json!({ "servers": { "reader": { "read": ["./docs"], "env": ["TOKEN"] } } });
@@ -130,11 +131,11 @@ fn each_server_has_what_was_proposed_for_it_and_granted() {
     };
     assert_eq!((read("reader", "docs/a.txt"), read("reader", "other/b.txt")), (0, 1));
     assert_eq!(read("plain", "docs/a.txt"), 1);
-    // More in program.toml is more for nobody who did not ask for it.
+    // An additional right in program.toml applies to no server that did not request it.
     let text = place.read("program.toml").replace("[\"./docs\"]", "[\".\"]");
     place.write("program.toml", text);
     assert_eq!((read("reader", "docs/a.txt"), read("reader", "other/b.txt")), (0, 1));
-    // An update that asks for more is shown, and nothing of it is there before somebody agreed.
+    // An update that requests more rights is shown, and its rights do not apply before consent.
     let more = json!({ "servers": { "reader": { "read": ["."], "env": ["TOKEN"], "hosts": ["*"] } } });
     place.write("acme/plugin.json", manifest("acme", &more));
     let held = place.haft(&["update", "acme"]);
@@ -145,7 +146,8 @@ fn each_server_has_what_was_proposed_for_it_and_granted() {
         held.stderr
     );
     assert_eq!((read("reader", "docs/a.txt"), read("reader", "other/b.txt")), (0, 1));
-    // Neither is one that proposes nothing any more: then nothing would bound what its parts get of what was granted.
+    // haft also blocks an update without requests, because without them nothing would limit the parts' use of the
+    // grant.
     place.write("acme/plugin.json", manifest("acme", &Value::Null));
     let held = place.haft(&["update", "acme"]);
     assert_ne!(held.code, 0, "{}", held.stderr);
@@ -178,7 +180,7 @@ fn a_script_of_a_skill_has_the_rights_of_the_skill() {
     assert!(log.contains("program__acme__probe"), "{log}");
 }
 
-/// A plugin of the other format, and what of it is not run.
+/// A plugin of Claude Code has its servers and skills; haft reports that its commands and hooks are not run.
 #[test]
 fn a_plugin_of_claude_code_has_its_servers_and_skills() {
     let Some(place) = plugin("gone", &[], &Value::Null) else { return };
@@ -199,7 +201,8 @@ fn a_plugin_of_claude_code_has_its_servers_and_skills() {
     assert_eq!(attempt(&place, "look", &json!({})).code, 1);
 }
 
-/// A plugin of a marketplace, by its name, with the skills that the marketplace names; and one that leads out of it.
+/// A plugin of a marketplace is selected by its name and has the skills of its entry; haft refuses a plugin outside
+/// of the marketplace.
 #[test]
 fn a_plugin_of_a_marketplace_is_named_after_its_place() {
     let place = Place::new();
@@ -220,7 +223,7 @@ fn a_plugin_of_a_marketplace_is_named_after_its_place() {
     place.haft(&["verify"]).good();
 }
 
-/// One that asks for nothing is one screen and one question.
+/// The consent for a plugin that requests nothing is one screen with one question.
 #[test]
 fn a_plugin_that_asks_for_nothing_is_one_screen_and_one_question() {
     let Some(place) = plugin("small", &["one"], &json!({})) else { return };
@@ -237,7 +240,7 @@ fn a_plugin_that_asks_for_nothing_is_one_screen_and_one_question() {
     attempt(&place, "one", &json!({})).good();
 }
 
-/// A folder that breaks the specification fatally installs nothing.
+/// haft installs nothing of a folder that violates the specification.
 #[test]
 fn a_plugin_is_rejected_whole() {
     let Some(place) = plugin("small", &["one"], &Value::Null) else { return };

@@ -8,14 +8,14 @@ use super::foreign::{PYTHON, SECRET, bundle, has, npm_registry, sha256};
 use super::place::{Answer, Place};
 use crate::http::server::Server;
 
-/// A registry with these entries, and a bundle; keeps the lines of the requests.
+/// A registry with entries and a bundle, which records the request targets.
 struct Registry {
     server: Server,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Registry {
-    /// `entries` makes the entries for an address of the server.
+    /// `entries` returns the entries for the server's address.
     fn new(bundle: Vec<u8>, entries: impl Fn(&str) -> Vec<Value> + Send + Sync + 'static) -> Self {
         let asked = Arc::<Mutex<Vec<String>>>::default();
         let kept = asked.clone();
@@ -52,7 +52,7 @@ impl Registry {
     }
 }
 
-/// The answer of the API of the published version, and of no other path or parameter.
+/// The answer of the published API version; `None` for any other path or parameter.
 fn answer(target: &str, entries: &[Value], bundle: &[u8]) -> Option<(&'static str, &'static str, Vec<u8>)> {
     let meta = json!({ "io.modelcontextprotocol.registry/official": {
         "status": "active", "publishedAt": "2026-01-01T00:00:00Z", "updatedAt": "2026-01-01T00:00:00Z", "isLatest": true } });
@@ -126,7 +126,7 @@ fn a_bundle_of_a_registry_is_installed_with_its_digest() {
     assert!(place.read("program.toml").contains("/teller.mcpb#word=hi\""), "{}", place.read("program.toml"));
     let called = registry.haft(&place, &["call", "mcp__teller__tell", "{}"]).good();
     assert_eq!(called.stdout.trim(), format!("hi from the bundle {}", SECRET.len()));
-    // Elsewhere the registry is not needed.
+    // Another installation does not need the registry.
     std::fs::remove_dir_all(place.store()).unwrap();
     place.haft(&["add"]).good();
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use super::place::{Answer, Place, saying, words};
 use crate::http::server::{Server, with};
 
-/// A server that gives whatever is in this cell; `/on` sends on to it.
+/// A server that sends the current `content`; `/on` redirects to another path of the server.
 fn server(content: &Arc<Mutex<Vec<u8>>>) -> Server {
     let content = content.clone();
     Server::at("127.0.0.1:0", move |head, stream| {
@@ -28,7 +28,7 @@ fn archive(place: &Place, folder: &str) -> Vec<u8> {
     builder.into_inner().unwrap().finish().unwrap()
 }
 
-/// PR07: a component by its URL: fetched, pinned by its digest, kept, used from there.
+/// PR07: haft fetches a component by its URL, pins its digest, stores it and uses the stored copy.
 #[test]
 fn a_component_is_fetched_from_a_server() {
     let place = Place::new();
@@ -43,19 +43,19 @@ fn a_component_is_fetched_from_a_server() {
     assert_eq!(place.haft(&["call", "far__tiny"]).good().stdout, "from afar\n");
     place.haft(&["verify"]).good();
     assert_eq!(server.seen().len(), asked, "offline");
-    // What is expected is said beforehand, as a publisher says it.
+    // The expected digest, as a publisher states it.
     let digest = added["digest"].as_str().unwrap().to_owned();
     place.haft(&["add", &url, "--as", "again", "--digest", &digest, "--yes"]).good();
     let other = digest.replace(['0', '1'], "2");
     place.haft(&["add", &url, "--as", "third", "--digest", &other, "--yes"]).ends(5, "; expected sha256:");
-    // The same URL with another content.
+    // The URL now has other content.
     *content.lock().unwrap() = saying("another");
     std::fs::remove_dir_all(place.store()).unwrap();
     place.haft(&["add"]).ends(5, "; expected sha256:");
     assert!(place.kept().is_empty());
 }
 
-/// PR10, PR07: an archive from a server, and its update; a content that changed under its version is asked about.
+/// PR10, PR07: haft fetches an archive and updates it; changed content with an unchanged version needs consent.
 #[test]
 fn an_archive_is_fetched_and_updated() {
     let place = Place::new();
@@ -77,12 +77,11 @@ fn an_archive_is_fetched_and_updated() {
     place.haft(&["verify"]).good();
 }
 
-/// C12: git is told whom this machine trusts and by which proxy it reaches others, and nothing else of haft's
-/// environment.
+/// C12: git receives the certificates and the proxy of the environment, and no other variable of haft's environment.
 #[test]
 fn git_is_told_how_this_machine_reaches_others() {
     let place = Place::new();
-    // Where no tool writes.
+    // A directory that tools cannot write.
     place.write(
         "../bin/git",
         "#!/bin/sh\necho \"<$GIT_SSL_CAINFO|$https_proxy|$GIT_SSH_COMMAND|$API_TOKEN>\" >&2\nexit 1\n",
@@ -95,8 +94,7 @@ fn git_is_told_how_this_machine_reaches_others() {
     answer.ends(5, "</etc/own.pem|http://proxy.test:1||>");
 }
 
-/// PR07: a repository at a tag; what is pinned is the commit. Without `git` on this machine there is nothing
-/// to test with.
+/// PR07: haft fetches a repository at a tag and pins the commit. The test needs `git`.
 #[test]
 fn a_repository_is_fetched_at_its_commit() {
     let place = Place::new();
@@ -122,7 +120,7 @@ fn a_repository_is_fetched_at_its_commit() {
     let added = place.haft(&["--json", "add", &at("v1"), "--yes"]).json();
     assert_eq!(added["resolved"], commit);
     assert!(place.tools().contains(&"words__count".to_owned()));
-    // The branch goes on; what is pinned is fetched all the same.
+    // The tag moves, but haft fetches the pinned commit.
     words(&place, "repository", "2.0.0", "");
     git(&["commit", "-qam", "two"]).unwrap();
     git(&["tag", "-f", "v1"]).unwrap();

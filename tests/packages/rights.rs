@@ -9,7 +9,7 @@ fn count(place: &Place, name: &str) -> super::place::Answer {
     place.haft(&["call", "words__count", "-a", &format!("path={path}")])
 }
 
-/// WA08: less than what is asked for, as it is said on the command line.
+/// WA08: `--grant` and `--no-grant` can grant less than the package requests.
 #[test]
 fn less_can_be_granted_than_is_asked_for() {
     let place = Place::new();
@@ -28,7 +28,7 @@ fn less_can_be_granted_than_is_asked_for() {
     assert!(shown.contains("granted  nothing"), "{shown}");
 }
 
-/// WA08: the package cannot get what it does not ask for, even if the program would allow it; and that is said.
+/// WA08: a granted right that the package does not request has no effect, and haft says so.
 #[test]
 fn what_is_not_asked_for_has_no_effect_and_is_said() {
     let place = Place::new();
@@ -42,13 +42,13 @@ fn what_is_not_asked_for_has_no_effect_and_is_said() {
     let said = "`host=a.test` in `[packages.grant]` has no effect: `text` does not request this right";
     assert!(refused.stderr.contains(said), "{}", refused.stderr);
     assert!(!refused.stderr.contains("`read=.` in"), "{}", refused.stderr);
-    // By hand, for one run, as for any plugin.
+    // A person can allow it for one run, as for any plugin.
     let path = place.work().join("b.txt").display().to_string();
     place.haft(&["--allow", "words:read=.", "call", "words__count", "-a", &format!("path={path}")]).good();
     place.haft(&["--allow", "word:read=.", "tools"]).ends(5, "which this program does not have");
 }
 
-/// What no program can grant is left out of what a package asks for, said, and keeps nothing else from working.
+/// haft omits a requested right that belongs to haft itself, reports the omission, and the package still works.
 #[test]
 fn a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said() {
     let place = Place::new();
@@ -61,7 +61,7 @@ fn a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said
     assert!(counted.stderr.contains("` belongs to haft"), "{}", counted.stderr);
 }
 
-/// SE01: a package's own file says which secrets it would like; only the program's says where they are taken from.
+/// SE01: a package's file names the secrets it requests; only the program's grant determines their sources.
 #[test]
 fn a_package_names_no_secret_by_itself() {
     let place = Place::new();
@@ -87,7 +87,7 @@ fn a_package_names_no_secret_by_itself() {
     assert!(tools.stderr.contains("secret `token` is not available"), "{}", tools.stderr);
 }
 
-/// RS01: what a package says of sandbox, agent and built-in tools is for running it by itself.
+/// RS01: the sandbox, agent and built-in settings of a package do not affect the program that installs it.
 #[test]
 fn a_package_does_not_change_the_program_it_is_in() {
     let place = Place::new();
@@ -103,7 +103,7 @@ fn a_package_does_not_change_the_program_it_is_in() {
     assert_eq!(place.haft(&["call", "bash", "-a", &format!("command=touch {out}")]).code, 1);
 }
 
-/// `[sandbox] read` narrows what commands read, and what a package brings along stays readable for its own.
+/// `[sandbox] read` limits what commands read, but a package's command can still read its own files.
 #[test]
 fn a_command_of_a_package_reads_what_it_came_with() {
     let place = Place::new();
@@ -120,7 +120,7 @@ fn a_command_of_a_package_reads_what_it_came_with() {
     assert_eq!(answer.stdout, "its own\n", "{}", answer.stderr);
 }
 
-/// RG04: `tools` of an entry says which of its tools are offered, by the names that the model sees.
+/// RG04: `tools` of an entry selects the offered tools by the names that the model sees.
 #[test]
 fn tools_of_a_package_can_be_chosen() {
     let place = Place::new();

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use super::foreign::{PYTHON, archive, has, serving, sha256, with_registry, zip};
 use super::place::Place;
 
-/// A build backend that tries what a build must not do, and makes a wheel that says how it went.
+/// A build backend that attempts forbidden accesses and creates a wheel with the outcomes.
 const BACKEND: &str = r#"
 import os, socket, zipfile
 def get_requires_for_build_wheel(settings=None):
@@ -47,7 +47,7 @@ def build_wheel(folder, settings=None, metadata=None):
     return name
 "#;
 
-/// Files by their names.
+/// Pairs of file name and content.
 type Files = Vec<(String, Vec<u8>)>;
 
 /// A wheel of one module.
@@ -64,7 +64,8 @@ fn module(name: &str, text: &str) -> (String, Vec<u8>) {
     (format!("{name}-1.0-py3-none-any.whl"), wheel)
 }
 
-/// A source distribution that is built by [`BACKEND`], and cannot be without what the backend says late.
+/// haft builds a source distribution only with `--run-scripts`, in the sandbox; the build needs the requirement that
+/// [`BACKEND`] declares during the build.
 #[test]
 fn a_source_distribution_is_built_where_a_person_asks_for_it() {
     if !has("uv") || !has("python3") {

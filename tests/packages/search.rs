@@ -1,4 +1,4 @@
-//! `haft search`: marketplaces and a registry that a person named, what they answer and what they do not.
+//! `haft search`: the marketplaces and registries in a person's configuration, their answers and their failures.
 
 use std::fs;
 use std::process::Command;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::place::{Answer, Place};
 use crate::http::server::{Server, ok, with};
 
-/// A person's machine with a cache of its own.
+/// A person's machine with a separate cache.
 struct Person(Place);
 
 impl Person {
@@ -35,7 +35,7 @@ impl Person {
         self.haft(&[&["--json", "search"], words].concat()).json()
     }
 
-    /// Makes every answer older.
+    /// Makes every cached answer older by `seconds`.
     fn ages(&self, seconds: u64) {
         for entry in fs::read_dir(self.0.home().join("cache/haft/search")).unwrap() {
             let path = entry.unwrap().path();
@@ -50,7 +50,7 @@ fn names(found: &Value) -> Vec<&str> {
     found["results"].as_array().unwrap().iter().map(|offer| offer["name"].as_str().unwrap()).collect()
 }
 
-/// A repository with a marketplace; nothing without `git`.
+/// A repository with a marketplace; `None` without `git`.
 fn repository(place: &Place, market: &Value) -> Option<String> {
     place.write("repository/.claude-plugin/marketplace.json", market.to_string());
     place.write("repository/notes/skills/note/SKILL.md", "---\nname: note\ndescription: Notes.\n---\nNote.");
@@ -69,7 +69,7 @@ fn repository(place: &Place, market: &Value) -> Option<String> {
     Some(format!("git+file://{}", place.work().join("repository").display()))
 }
 
-/// A registry that searches names as the published one does, while it is up.
+/// A registry that searches names as the published registry does while `up` is true.
 fn registry(up: &Arc<AtomicBool>) -> Server {
     let up = up.clone();
     Server::answering(move |head| {
@@ -103,18 +103,18 @@ fn nobody_is_asked_who_was_not_named() {
     person.names("markets = []");
     person.haft(&["search", "x"]).ends(5, "unknown field `markets`");
     person.haft(&["search", " "]).ends(5, "expected 1 to 8 words");
-    // A folder that came from elsewhere names none.
+    // The `sources.toml` of a folder has no effect.
     person.0.write("sources.toml", "registries = ['http://127.0.0.1:1']");
     person.names("");
     person.haft(&["search", "x"]).ends(5, "haft has no default");
-    // Nor is its program.toml read, which could open stores to git.
+    // haft does not read the folder's program.toml either, which could open credential stores for git.
     person.0.write("program.toml", "x =");
     person
         .haft(&["search", "x"])
         .ends(5, "no marketplace or registry is configured, and haft has no default");
 }
 
-/// Pages are read up to a bound, and the rest is reported.
+/// haft reads at most 5 pages of a registry and reports that results are missing.
 #[test]
 fn a_registry_of_many_pages_is_read_to_a_bound() {
     let server = Server::answering(|head| {
@@ -131,7 +131,7 @@ fn a_registry_of_many_pages_is_read_to_a_bound() {
     assert_eq!(found["sources"][0]["is_cut"], true);
 }
 
-/// What is found is what `haft add` takes, said without what steers a terminal, the best first.
+/// `haft search` shows only results that `haft add` accepts, without control characters, with the best match first.
 #[test]
 fn what_is_found_can_be_added() {
     let up = Arc::new(AtomicBool::new(true));
@@ -162,7 +162,7 @@ fn what_is_found_can_be_added() {
     let line = format!("haft add '{source}#notes'");
     assert!(text.stdout.contains(&line), "{line}: {}", text.stdout);
     person.0.haft(&["add", found["results"][1]["place"].as_str().unwrap(), "--yes"]).good();
-    // `haft add mcp:` asks the same registry, and a second one only by its address.
+    // `haft add mcp:` uses the first registry; results of another registry have its address.
     person.haft(&["add", "mcp:io.test/notes", "--yes"]).ends(5, &server.url());
     person.names(&format!("registries = ['http://127.0.0.1:1', '{}']", server.url()));
     let second = person.haft(&["--json", "search", "notes"]).ends(5, "could not be asked again");
@@ -170,7 +170,7 @@ fn what_is_found_can_be_added() {
     assert_eq!(found["results"][0]["registry"], format!("{}/", server.url()));
 }
 
-/// An answer is of use for an hour without asking, for a month where nobody answers, and no longer.
+/// A cached answer is used for an hour without a request, and for a month if the registry does not answer.
 #[test]
 fn what_was_answered_is_kept_for_a_while() {
     let up = Arc::new(AtomicBool::new(true));
@@ -194,7 +194,7 @@ fn what_was_answered_is_kept_for_a_while() {
         "{}",
         silent.stderr
     );
-    // It is asked for the first word alone.
+    // haft asks the registry only for the first word.
     let before = server.seen().len();
     person.haft(&["search", "notes", "other"]).ends(5, "answered 503");
     assert_eq!(server.seen().len(), before + 1);

@@ -1,5 +1,5 @@
-//! What a skill of a plugin brings beside its text: MCP servers that its head names, and components among its scripts. Both
-//! have the rights of the skill, and no others.
+//! MCP servers that a skill's front matter names, and components among a skill's scripts. Both have exactly the
+//! skill's rights.
 
 use std::fs;
 
@@ -14,8 +14,8 @@ use haft::lookup::find_on_path;
 
 const BODY: &str = "---\nUse it.\n";
 
-/// A plugin `acme` with a skill `probe` of this head, which is proposed to read `docs`; nothing where this machine has no
-/// Python.
+/// A plugin `acme` with a skill `probe`, whose front matter contains `head` and whose request is to read `docs`;
+/// `None` if this machine has no Python.
 fn place(head: &str) -> Option<Place> {
     if find_on_path("python3").is_none() {
         eprintln!("SKIPPED: no server to ask: `python3` is not installed");
@@ -32,7 +32,7 @@ fn place(head: &str) -> Option<Place> {
     Some(place)
 }
 
-/// MC14: a server that a head names is shown, asked for and pinned, and has the skill's rights.
+/// MC14: a server in a skill's front matter is shown, requested and pinned, and has the skill's rights.
 #[test]
 fn servers_that_a_head_names_have_the_rights_of_the_skill() {
     for head in [
@@ -60,7 +60,7 @@ fn servers_that_a_head_names_have_the_rights_of_the_skill() {
     }
 }
 
-/// MC14: once it is known what such a server has, it is started when it is called and not for its list, however old that is.
+/// MC14: haft starts a server of a skill with a known tool list only for a call, however old the list is.
 #[test]
 fn a_server_of_a_skill_is_started_when_it_is_used() {
     let Some(place) = place("mcpServers: { look: { command: python3, args: [./server.py] } }") else {
@@ -94,7 +94,7 @@ fn a_server_of_a_skill_is_started_when_it_is_used() {
     assert_eq!(starts(), before + 2, "two calls, and no list");
 }
 
-/// MC14: what does not say how a server is started is told, and hides nothing.
+/// MC14: haft reports a server without a command or URL, and the plugin is still usable.
 #[test]
 fn a_server_that_is_only_a_name_is_told() {
     let Some(place) = place("mcpServers: [github]") else { return };
@@ -102,7 +102,7 @@ fn a_server_that_is_only_a_name_is_told() {
     assert!(shown.contains("`github` is only a name: expected `command` or `url`"), "{shown}");
 }
 
-/// A component among the scripts is a plugin with the rights of the skill; a file that is none is told.
+/// A component among the scripts is a plugin with the skill's rights; haft reports a file that is not a component.
 #[test]
 fn components_among_the_scripts_have_the_rights_of_the_skill() {
     let Some(place) = place("") else { return };
@@ -123,7 +123,7 @@ fn components_among_the_scripts_have_the_rights_of_the_skill() {
     assert!(!tools.contains(".wasm"), "a component is run as no program: {tools}");
 }
 
-/// A skill of a plugin is told by name, and read on demand, with what is of it.
+/// The model sees a plugin's skill by its name, and reads its text and its tool names on demand.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_skill_of_a_plugin_is_told_by_name_and_read_on_demand() {
     let head = "mcpServers: { look: { command: python3, args: [./server.py] } }";

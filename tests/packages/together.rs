@@ -13,23 +13,23 @@ use rustix::fs::{FlockOperation, flock};
 use super::place::{Answer, Place, program, saying};
 use crate::common::wait::until;
 
-/// Changes of a package while it is looked at and cleared away.
+/// Number of rounds of changes of a package during `verify` and `cache clean`.
 const ROUNDS: usize = 6;
 
-/// Processes that are killed.
+/// Number of processes that the test kills.
 const KILLS: u32 = 24;
 
-/// The exit code of haft where it could not do its part.
+/// The exit code of a haft that failed.
 const FAILURE: i32 = 5;
 
-/// Looks at a haft after which it is killed at the latest: a few less than it takes on an idle machine.
+/// Maximum number of checks before the test kills a haft: slightly below the number during a run on an idle machine.
 const MAX_LOOKS: u32 = 40;
 
-/// What is said where a sweep found no moment without an install.
+/// The message of a `cache clean` during an installation.
 const IN_USE: &str = "is in use by another haft";
 
-/// A package whose every version has another content and another right that it asks for, so that an update
-/// changes both files and the store.
+/// A package whose versions all have different content and rights, so that an update changes both files and the
+/// store.
 fn package(place: &Place, name: &str, version: usize) {
     let rights: Vec<_> = (0..=version).map(|number| format!("\"./docs-{number}\"")).collect();
     let component = saying(&format!("{name} {version}"));
@@ -41,16 +41,16 @@ fn package(place: &Place, name: &str, version: usize) {
     place.write(&format!("{name}/program.toml"), program(name, &format!("1.0.{version}"), &plugin));
 }
 
-/// Makes everything in the store look as if it had been installed long ago, so that a sweep judges it.
+/// Sets old modification times in the store, so that `cache clean` considers all content.
 fn age_all(place: &Place) {
     let past = SystemTime::now() - Duration::from_hours(1);
     for path in place.kept() {
-        // It may be swept just now.
+        // Another process may be deleting the content.
         let _ = File::open(path).and_then(|entry| entry.set_modified(past));
     }
 }
 
-/// Adds, updates and removes a package again and again; in the end it is there.
+/// Adds, updates and removes a package repeatedly; at the end the package is installed.
 fn change(place: &Place, name: &str) {
     for round in 0..ROUNDS {
         package(place, name, 2 * round);
@@ -63,7 +63,7 @@ fn change(place: &Place, name: &str) {
     }
 }
 
-/// Clears away what is old until `is_done`; how often there was a moment for it.
+/// Runs `cache clean` until `is_done`, and returns the number of successful runs.
 fn sweep(place: &Place, is_done: &AtomicBool) -> usize {
     let mut swept = 0;
     while !is_done.load(Ordering::Relaxed) {
@@ -78,8 +78,8 @@ fn sweep(place: &Place, is_done: &AtomicBool) -> usize {
     swept
 }
 
-/// C19: two packages are added, updated and removed while others verify and sweep the same program and store, to
-/// which everything looks old.
+/// C19: two packages are added, updated and removed while other processes run `verify` and `cache clean` on the
+/// program and the store, whose content all looks old.
 #[test]
 fn gc_and_verify_beside_changes() {
     let place = Place::new();
@@ -88,7 +88,7 @@ fn gc_and_verify_beside_changes() {
         for name in ["one", "two"] {
             let (place, running, is_done) = (&place, &running, &is_done);
             scope.spawn(move || {
-                // The others end too where this one fails.
+                // If this thread fails, the other threads end too.
                 let _ends = Ends { running, is_done };
                 change(place, name);
             });
@@ -105,8 +105,8 @@ fn gc_and_verify_beside_changes() {
     in_order(&place, &["one", "two"]);
 }
 
-/// What a haft says that begins while `change` is half made: the folder's lock is held from before until it is done.
-/// `None` where haft gave up waiting before.
+/// The answer of a haft that starts during `change`, while the test holds the folder's lock. `None` if haft stopped
+/// waiting before the end of the change.
 fn beside_a_change(place: &Place, arguments: &[&str], change: impl FnOnce()) -> Option<Answer> {
     let folder = File::open(place.work()).unwrap();
     flock(&folder, FlockOperation::LockExclusive).unwrap();
@@ -122,14 +122,15 @@ fn beside_a_change(place: &Place, arguments: &[&str], change: impl FnOnce()) -> 
     (waits || !has_waited).then_some(answer)
 }
 
-/// Whether a process has a folder open: haft holds the one of its program open while it waits for its lock.
+/// True if a process has the folder open: haft keeps its program's folder open while it waits for the lock.
 fn has_open(id: u32, folder: &Path) -> bool {
     let folder = folder.canonicalize().unwrap();
     let mut open = fs::read_dir(format!("/proc/{id}/fd")).into_iter().flatten().flatten();
     open.any(|open| open.path().read_link().is_ok_and(|open| open == folder))
 }
 
-/// C19: a program that is run is read as it was before a change or after it: `haft remove` takes out the pin first.
+/// C19: a run sees the program before or after a change, never between: `haft remove` deletes the pin before the
+/// entry.
 #[test]
 fn a_running_program_is_not_read_in_the_middle_of_a_change() {
     let place = Place::new();
@@ -148,7 +149,8 @@ fn a_running_program_is_not_read_in_the_middle_of_a_change() {
     }
 }
 
-/// C19: whoever may read a folder can lock it for ever, tools too; what is only run is run all the same.
+/// C19: every process that can read a folder can lock it permanently, including tools; haft still runs a program in a
+/// locked folder.
 #[test]
 fn a_folder_that_stays_locked_keeps_nobody_from_running() {
     let place = Place::new();
@@ -159,7 +161,7 @@ fn a_folder_that_stays_locked_keeps_nobody_from_running() {
     assert!(place.tools().contains(&"one__tiny".to_owned()));
 }
 
-/// Reports when the last of the changing processes has ended, however it ended.
+/// Sets `is_done` when the last changing process ends, or after a panic.
 struct Ends<'a> {
     running: &'a AtomicUsize,
     is_done: &'a AtomicBool,
@@ -173,7 +175,8 @@ impl Drop for Ends<'_> {
     }
 }
 
-/// Both files and the store agree, these packages are installed, and nothing else is left.
+/// Asserts that both files and the store agree, that exactly these packages are installed, and that no other content
+/// remains.
 fn in_order(place: &Place, names: &[&str]) {
     place.haft(&["verify"]).good();
     age_all(place);
@@ -194,14 +197,14 @@ fn in_order(place: &Place, names: &[&str]) {
     assert_eq!(leftovers, [""; 0]);
 }
 
-/// The next of a row of numbers that is the same in every run (Numerical Recipes' generator).
+/// The next number of a fixed sequence (Numerical Recipes' generator).
 fn next(state: &mut u32) -> u32 {
     *state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     *state >> 8
 }
 
-/// C19: an update, an add or a remove that is killed at any moment leaves files that can be read, and the same
-/// command once more does what the first was to do.
+/// C19: an update, add or remove that is killed at any moment leaves readable files, and a repetition of the command
+/// completes it.
 #[test]
 fn a_killed_change_is_repaired_by_the_next() {
     let place = Place::new();
@@ -210,7 +213,7 @@ fn a_killed_change_is_repaired_by_the_next() {
     let (mut state, mut kills) = (19, 0);
     for version in 1..=KILLS {
         package(&place, "one", version as usize);
-        // The first at once, the others after some looks, or where one of the files is another.
+        // The first process is killed at once, the others after some checks, or after a change of a file.
         let looks = Cell::new(if version == 1 { 1 } else { 1 + next(&mut state) % MAX_LOOKS });
         let files = || (place.kept().len(), place.read("program.lock"), place.read("program.toml"));
         let before = files();
@@ -231,13 +234,13 @@ fn a_killed_change_is_repaired_by_the_next() {
     in_order(&place, &["one"]);
 }
 
-/// Runs the command once more; it may find that the first had done it all.
+/// Runs the command again, which may find its work done.
 fn again(place: &Place, line: &[&str], version: u32) {
-    // What a kill left can be read: both files are whole.
+    // Both files are readable after a kill.
     let listed = place.haft(&["--json", "list"]).json();
     assert!(listed.as_array().unwrap().len() <= 1, "{listed}");
     if line[0] == "update" {
-        // What is pinned is there, whichever that is.
+        // The pinned content exists, whichever version it is.
         place.haft(&["verify"]).good();
     }
     let answer = place.haft(line);

@@ -6,7 +6,8 @@ fn asked(place: &Place) -> serde_json::Value {
     place.haft(&["--json", "list"]).json()[0]["asked"].clone()
 }
 
-/// PR10: the same is left alone; the newer takes its place, keeping what was set.
+/// PR10: `haft update` changes nothing for an unchanged package, and installs a newer version with the user's
+/// settings unchanged.
 #[test]
 fn the_same_is_a_no_op_and_the_newer_takes_its_place() {
     let place = Place::new();
@@ -21,7 +22,7 @@ fn the_same_is_a_no_op_and_the_newer_takes_its_place() {
     place.write("program.toml", &program);
     words(&place, "text", "1.1.0", "read = [\".\"]");
     place.haft(&["update", "text", "--yes"]).good().ends(0, "updated `text` 1.0.0 → 1.1.0");
-    // Enabled or not, granted or not: as it was, to the last byte.
+    // program.toml is unchanged to the last byte, including `enabled` and the grant.
     assert_eq!(place.read("program.toml"), program);
     let listed = place.haft(&["--json", "list"]).json();
     assert_eq!((&listed[0]["version"], &listed[0]["enabled"]), (&"1.1.0".into(), &false.into()));
@@ -29,7 +30,7 @@ fn the_same_is_a_no_op_and_the_newer_takes_its_place() {
     place.haft(&["verify"]).good();
 }
 
-/// PR10: what comes before a release is older than it, and going back is asked about.
+/// PR10: haft orders versions by SemVer, and asks before it installs an older version.
 #[test]
 fn versions_are_ordered_as_semver_has_it() {
     for (old, new, said) in [
@@ -56,7 +57,7 @@ fn versions_are_ordered_as_semver_has_it() {
     }
 }
 
-/// PR10, WA08: an update that asks for more shows what is new, and changes nothing without consent.
+/// PR10, WA08: an update that requests more rights shows the new rights and changes nothing without consent.
 #[test]
 fn an_update_that_asks_for_more_stops() {
     let place = Place::new();
@@ -79,7 +80,7 @@ fn an_update_that_asks_for_more_stops() {
     let changed: Vec<_> =
         now.iter().filter(|(path, _)| !path.starts_with(place.work().join("text"))).collect();
     assert!(changed.iter().all(|(path, bytes)| before.get(*path) == Some(bytes)), "{changed:?}");
-    // Taken, with only a part of what is new.
+    // Consent with only a part of the new rights.
     place
         .haft(&["update", "--grant", "host=evil.test"])
         .ends(7, "nothing was changed: there is no terminal to ask at");
@@ -90,7 +91,7 @@ fn an_update_that_asks_for_more_stops() {
         asked(&place),
         serde_json::json!(["words:read=./docs", "words:read=/etc", "words:host=evil.test"])
     );
-    // What was agreed to once is no more than that; the new words are asked about all the same.
+    // Rights that the user agreed to before are not new; the changed text still needs consent.
     words(&place, "text", "2.0.1", "read = [\"/etc/ssl\"]\nhosts = [\"evil.test\"]");
     let answer = place.haft(&["update"]).ends(7, "`text` differs from what you agreed to");
     assert!(!answer.stderr.contains("[new]"), "{}", answer.stderr);
@@ -100,7 +101,7 @@ fn an_update_that_asks_for_more_stops() {
     assert!(place.read("program.toml").contains("write = [\"/srv\"]"));
 }
 
-/// PR10: a package that calls itself otherwise is another package.
+/// PR10: haft refuses an update whose package has another name.
 #[test]
 fn a_changed_name_is_refused() {
     let place = Place::new();
@@ -119,7 +120,7 @@ fn a_changed_name_is_refused() {
     assert!(place.tools().contains(&"words__count".to_owned()));
 }
 
-/// What was written into program.toml by hand is asked about like anything else.
+/// An entry that a person wrote into program.toml needs consent too.
 #[test]
 fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     let place = Place::new();
@@ -135,7 +136,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     place.haft(&["add", "--yes"]).good();
     assert_eq!(place.read("program.toml"), text);
     place.haft(&["verify"]).good();
-    // Another source is another package, until somebody agrees.
+    // Another source is another package until the user agrees.
     words(&place, "text2", "1.0.0", "read = [\".\"]");
     place.write("program.toml", text.replace("./text", "./text2"));
     let tools = place.haft(&["tools"]).good();
@@ -145,7 +146,7 @@ fn a_hand_written_entry_is_installed_once_somebody_agrees() {
     place.haft(&["verify"]).good();
 }
 
-/// PR10: one that cannot be had does not keep the others from being updated.
+/// PR10: an unavailable package does not prevent the updates of others.
 #[test]
 fn updates_are_independent() {
     let place = Place::new();

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::place::{Place, program, saying, words};
 use crate::registry::fake::Fake;
 
-/// U7: `haft add` of another version shows what is different and asks, and is an update in everything else.
+/// U7: `haft add` of another version shows the difference and asks, and otherwise acts as an update.
 #[test]
 fn adding_another_version_shows_the_difference_and_asks() {
     let place = Place::new();
@@ -38,11 +38,11 @@ fn adding_another_version_shows_the_difference_and_asks() {
     let after = place.everything();
     place.haft(&["add", "./two", "--yes"]).ends(0, "already installed: this version and content");
     assert_eq!(place.everything(), after);
-    // Back again, which is said.
+    // The older version again, with a notice.
     place.haft(&["add", "./one"]).ends(7, "`text` is older: 1.0.0, and 1.1.0 is installed");
 }
 
-/// U7: what has the same name and comes from elsewhere is no version of it.
+/// U7: a package from another source with an installed name is not a version of the installed package.
 #[test]
 fn a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     let place = Place::new();
@@ -64,7 +64,7 @@ fn a_thing_of_the_same_name_from_elsewhere_takes_no_place() {
     assert_eq!(place.haft(&["call", "b__tiny"]).good().stdout, "file\n");
 }
 
-/// U7: a registry's list of tags names the newer one, with the command that goes there.
+/// U7: `haft update --check` finds a newer version in a registry's tags, and prints the command that installs it.
 #[test]
 fn a_registry_is_asked_for_newer_versions() {
     let place = Place::new();
@@ -106,7 +106,7 @@ fn a_registry_is_asked_for_newer_versions() {
     place.haft(&["update", "--check", "--yes"]).ends(2, "cannot be used with");
 }
 
-/// U7: the same of a repository. Without `git` on this machine there is nothing to test with.
+/// U7: `haft update --check` finds newer tags and commits of a git repository. The test needs `git`.
 #[test]
 fn a_repository_is_asked_for_newer_tags_and_commits() {
     let place = Place::new();
@@ -134,7 +134,7 @@ fn a_repository_is_asked_for_newer_tags_and_commits() {
     assert_eq!((found.code, found.stdout), (1, format!("text 1.0.0 → 1.1.0: `haft add {source}@v1.1.0`\n")));
     place.haft(&["add", &format!("{source}@v1.1.0"), "--yes"]).ends(0, "updated `text` 1.0.0 → 1.1.0");
     place.haft(&["update", "--check"]).ends(0, "`text` 1.1.0 is the latest");
-    // The repository's default goes on; a commit stays.
+    // The repository's default branch advances; a pinned commit stays.
     place.haft(&["add", &source, "--yes"]).good();
     place.haft(&["update", "--check"]).ends(0, "is the latest");
     version("1.2.0", &["status"]);
@@ -147,7 +147,7 @@ fn a_repository_is_asked_for_newer_tags_and_commits() {
     place.haft(&["update", "--check"]).ends(5, "cannot check for a newer `text`");
 }
 
-/// U8: two packages that each have a plugin `words`.
+/// U8: with `--as` a second package with a plugin `words` has its plugins under another name.
 #[test]
 fn a_package_under_another_name_has_plugins_under_another_name() {
     let place = Place::new();
@@ -170,7 +170,7 @@ fn a_package_under_another_name_has_plugins_under_another_name() {
     let all = ["words__tiny", "mine-words__tiny", "program__a__t", "program__mine__t"];
     assert!(all.iter().all(|name| place.tools().contains(&(*name).to_owned())), "{:?}", place.tools());
     assert_eq!(place.haft(&["call", "mine-words__tiny"]).good().stdout, "b 1.0.0\n");
-    // Updates, and another machine, know it by its name here; what calls itself otherwise is something else.
+    // Updates and another machine use the local name; a package that changes its own name is another package.
     package("b", "words", "1.1.0");
     place.haft(&["update", "mine", "--yes"]).ends(0, "updated `mine` 1.0.0 → 1.1.0");
     assert_eq!(place.haft(&["call", "mine-words__tiny"]).good().stdout, "b 1.1.0\n");
@@ -181,7 +181,7 @@ fn a_package_under_another_name_has_plugins_under_another_name() {
     place.haft(&["verify"]).good();
     place.write("b/program.toml", place.read("b/program.toml").replace("name = \"b\"", "name = \"c\""));
     place.haft(&["update", "mine", "--yes"]).ends(5, "the package `mine` is now named `c`");
-    // A plugin that is called like its package is called like that again.
+    // A plugin with the name of its package gets the package's local name.
     package("solo", "solo", "1.0.0");
     let answer = place.haft(&["--json", "add", "./solo", "--yes", "--as", "alone"]).json();
     assert_eq!(answer["tools"], json!(["alone__tiny", "program__alone__t"]));

@@ -23,7 +23,7 @@ pub(super) const LINES: &[&str] = &[
     UNDO,
 ];
 
-/// A plan, what carries it out, and a conversation in plan mode.
+/// A plan, the line that carries it out, and a conversation in plan mode.
 const PLAN: [&str; 3] = [
     "haft run --plan 'Move the tests to pytest'",
     "haft run --resume last 'Carry out the plan.'",
@@ -32,11 +32,11 @@ const PLAN: [&str; 3] = [
 
 const UNDO: &str = "haft session undo";
 
-/// A cargo that writes what README's task reads.
+/// A cargo that writes the file that README's task reads.
 const CARGO: &str =
     "#!/bin/sh\nmkdir -p target/cargo-timings\necho slow >target/cargo-timings/cargo-timing.html\n";
 
-/// The turns of README's task, and an answer to everything else.
+/// The turns of README's task, and a fixed answer to every other task.
 fn script(messages: &[Value]) -> Says {
     let is_first = messages.iter().any(|message| message["content"].to_string().contains("is slow"));
     match messages.iter().filter(|message| message["role"] == "assistant").count() {
@@ -60,7 +60,7 @@ fn reader(model: &Model, more: &str) -> Reader {
     reader
 }
 
-/// How long a call took is the machine's own.
+/// The line without the duration of its call, which depends on the machine.
 fn without_times(line: &str) -> String {
     match line.rsplit_once(" (") {
         Some((call, time)) if time.ends_with("s)") => format!("{call} (…)"),
@@ -68,7 +68,7 @@ fn without_times(line: &str) -> String {
     }
 }
 
-/// docs/acp.md: what editors are told.
+/// docs/acp.md: `haft acp --print-config` prints the configuration of an editor.
 #[test]
 fn editors_are_told_of_haft() {
     let reader = Reader::new();
@@ -92,7 +92,7 @@ fn a_task_shows_what_the_readme_shows() {
     model.assert_content();
 }
 
-/// The answer is the one line of JSON that the page shows.
+/// An answer with a schema is the line of JSON on the page.
 #[test]
 fn an_answer_of_a_form_is_what_the_page_shows() {
     let typed = |_: &[Value]| Says::text("```json\n{ \"count\": 41, \"slowest\": \"te14_limits\" }\n```");
@@ -107,7 +107,7 @@ fn an_answer_of_a_form_is_what_the_page_shows() {
     assert_eq!(reader.runs(line).stdout.trim_end(), shown_below(line).join("\n"));
 }
 
-/// Files for the model: a picture and a text.
+/// An attached picture and an attached text reach the model.
 #[test]
 fn files_are_shown_to_the_model() {
     let model = Model::start(|messages| {
@@ -122,7 +122,7 @@ fn files_are_shown_to_the_model() {
     assert_eq!(reader.runs(line).stdout.trim_end(), "By `overflow: hidden`.");
 }
 
-/// A task that was ended by its cap goes on, and two more tasks follow it.
+/// A task that its limit of turns ended can be continued, and two more tasks follow it.
 #[test]
 fn sessions_go_on_as_the_readme_says() {
     let model = Model::start(script);
@@ -140,7 +140,7 @@ fn sessions_go_on_as_the_readme_says() {
     model.assert_content();
 }
 
-/// U11: a plan changes nothing; what carries it out is undone as the page shows.
+/// U11: a plan changes nothing; the changes of its execution are undone as the page shows.
 #[test]
 fn a_plan_is_made_carried_out_and_undone() {
     let model = Model::start(|messages| match messages.last() {

@@ -23,7 +23,7 @@ pub(super) const LINES: &[&str] = &[
     "haft log fcd5ef9a",
 ];
 
-/// The TOML of the recipe whose title begins so, below what every program.toml begins with.
+/// The TOML of the recipe whose title starts with `title`, after the usual start of a program.toml.
 fn program(title: &str) -> String {
     let page = fs::read_to_string(repository().join("docs/cookbook.md")).unwrap();
     let recipe = page.split("\n## ").find(|recipe| recipe.starts_with(title)).unwrap();
@@ -31,7 +31,7 @@ fn program(title: &str) -> String {
     format!("[program]\nname = \"notes\"\nversion = \"0.1.0\"\n\n{toml}\n")
 }
 
-/// Somebody who has written that.
+/// A reader with the program.toml of the recipe.
 fn reader(title: &str) -> Reader {
     let reader = Reader::new();
     reader.home.write("program.toml", &program(title));
@@ -114,7 +114,7 @@ fn why_a_call_was_refused_is_on_record() {
     let call: Value = serde_json::from_str(listed.trim_end()).unwrap();
     let reader = reader.where_is("fcd5ef9a", call["id"].as_str().unwrap());
     let said = reader.hears(LINES[9]);
-    // The rest is of another call.
+    // The other lines on the page belong to another call.
     for kind in ["tool", "outcome", "decided"] {
         let shown = shown_below(LINES[9]).into_iter().find(|line| line.starts_with(kind)).unwrap();
         assert!(said.contains(&shown), "`{shown}` is not in\n{said:#?}");
@@ -131,7 +131,7 @@ fn a_program_is_shared_with_its_lock() {
     reader.sees_what_is_shown("haft verify");
 }
 
-/// Those that name what is not here: a container, an entry of a keyring.
+/// haft knows all keys of the recipes whose container or keyring entry is missing here.
 #[test]
 fn the_other_recipes_are_programs_that_haft_knows() {
     for title in ["Run commands in a container", "Keep secrets out"] {

@@ -26,7 +26,7 @@ fn servers_of_other_clients_are_imported_as_the_page_says() {
     }
     let read = |file: &str| std::fs::read_to_string(work.join(file)).unwrap();
     assert!(reader.runs(LINES[0]).stdout.contains("github"));
-    // Nobody is there to be asked.
+    // No person can answer the question.
     reader.types(LINES[1], "");
     assert_eq!(read(".mcp.json"), servers);
     for (line, file) in [(LINES[2], ".cursor/mcp.json"), (LINES[3], ".vscode/mcp.json")] {

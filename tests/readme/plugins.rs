@@ -31,7 +31,7 @@ fn reader(registry: &Fake) -> Reader {
     reader
 }
 
-/// The words of a line, whatever the digest and the size of the component are now.
+/// The words of a line, without the current digest and size of the component.
 fn words(line: &str) -> Vec<String> {
     let is_hex = |word: &str| word.len() == 64 && word.chars().all(|c| c.is_ascii_hexdigit());
     let is_digest = |word: &&str| is_hex(word.strip_prefix("sha256:").unwrap_or(word));
@@ -40,14 +40,14 @@ fn words(line: &str) -> Vec<String> {
     words.map(|word| if is_digest(&word) { "sha256:…" } else { word }.to_owned()).collect()
 }
 
-/// What is shown before a person agrees is what README shows.
+/// `haft add` shows the text of README before consent.
 #[test]
 fn installing_shows_what_the_readme_shows() {
     let reader = reader(&Fake::honest());
     let Some(screen) = reader.home.at_a_terminal(&["add", "./wordcount.wasm"], "y\n") else { return };
     let screen = anstream::adapter::strip_str(&screen).to_string();
     let own: Vec<_> = screen.lines().map(words).collect();
-    // `…` stands for what README leaves out.
+    // `…` marks the omissions of README.
     for line in shown_below(LINES[0]).iter().filter(|line| line.trim() != "…") {
         assert!(own.contains(&words(line)), "`{line}` is not in\n{screen}");
     }
@@ -63,7 +63,7 @@ fn what_was_installed_is_kept_as_the_readme_says() {
     fs::copy(reader.home.work().join("words.wasm"), reader.home.work().join("words/words.wasm")).unwrap();
     let publish = format!("cd words && {}", LINES[9]);
     reader.runs(&publish);
-    // What others publish is read in the same way.
+    // Packages of other publishers are read in this way.
     reader.runs(&publish.replace("me/words:0.1.0", "owner/words:1.0"));
     assert!(reader.runs(LINES[1]).stdout.contains("count"));
     reader.runs("haft add ./words.wasm --yes");

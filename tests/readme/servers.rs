@@ -17,7 +17,7 @@ pub(super) const LINES: &[&str] = &[
     "HAFT_TOKEN=… haft serve --http 0.0.0.0:8080 --token-env HAFT_TOKEN --allow-host tools.example.org",
 ];
 
-/// A server with the one tool of the real one that README calls; `.ci/steps/mcp-servers` has the real one.
+/// A server with the single tool that README calls; `.ci/steps/mcp-servers` has the real server.
 pub(super) const SERVER: &str = r#"
 import json, sys
 TOOL = {"name": "read_text_file", "description": "Reads a file.", "inputSchema": {
@@ -64,7 +64,7 @@ fn other_people_s_servers_are_used_as_the_readme_says() {
     model.assert_content();
 }
 
-/// A server that is stopped, with all that its shell started, when the test is over.
+/// A server that is stopped, with all processes of its shell, at the end of the test.
 pub(super) struct Serving(pub(super) Child);
 
 impl Drop for Serving {

@@ -13,7 +13,7 @@ pub(super) const LINES: &[&str] = &[
     "haft run --container web --tmux=work '…'",
 ];
 
-/// Without tmux anywhere: what needs it says so.
+/// A task runs on the target of its line; without tmux on the machine the lines with `--tmux` report that.
 #[test]
 fn a_task_runs_where_its_line_says() {
     let model = Model::start(|_| Says::text("Nothing was wrong."));

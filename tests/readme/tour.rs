@@ -15,7 +15,7 @@ pub(super) const LINES: &[&str] = &[
     "haft log --failed --since 2h",
 ];
 
-/// A line of `haft log` without when the call was made and its id.
+/// A line of `haft log` without the call's time and id.
 fn logged(line: &str) -> String {
     without_times(line).split(' ').skip(3).collect::<Vec<_>>().join(" ")
 }
@@ -29,7 +29,7 @@ fn the_tour_goes_as_it_is_shown() {
     fs::copy(component, reader.home.work().join("wordcount.wasm")).unwrap();
     for line in LINES {
         match *line {
-            // What it shows is compared where a person can be asked: `plugins`.
+            // `plugins` compares the output of this line, because it needs a person's answer.
             "haft add ./wordcount.wasm" => {
                 reader.runs(&format!("{line} --yes"));
             }

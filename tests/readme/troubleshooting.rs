@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::common::repository;
 
-/// The texts of a file's messages as the page writes them: an ellipsis for what is put in, and no line breaks of the source.
+/// The messages of a source file in the form of the page: an ellipsis for each inserted value, and no line breaks.
 fn as_written(source: &str) -> String {
     let joined: String = source
         .split("\\\n")

@@ -1,5 +1,5 @@
-//! docs/tutorial.md, from its first line to its last: files are saved, program.toml grows, and every command is run and
-//! compared with what stands below it.
+//! docs/tutorial.md from its first line to its last: the test saves files, extends program.toml, runs every command,
+//! and compares its output with the lines below it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,13 +7,13 @@ use std::fs;
 use super::{Reader, command, without_times};
 use crate::common::repository;
 
-/// What a block of the page asks of its reader.
+/// The instruction of a block of the page.
 enum Step {
-    /// A file by its name, and what is in it.
+    /// A file's name and its content.
     Save(String, String),
     /// Lines for the end of program.toml.
     Append(String),
-    /// Command lines, each with the lines that it prints.
+    /// Command lines, each with its printed lines.
     Type(Vec<(String, Vec<String>)>),
 }
 
@@ -36,7 +36,7 @@ fn typed(block: &str) -> Vec<(String, Vec<String>)> {
     lines
 }
 
-/// The page behind its second heading: haft is installed by `.ci/readme install`.
+/// The steps of the page after its first section, because `.ci/readme install` installs haft.
 fn steps() -> Vec<Step> {
     let page = fs::read_to_string(repository().join("docs/tutorial.md")).unwrap();
     let (_, page) = page.split_once("\n## 2.").unwrap();
@@ -62,7 +62,7 @@ pub(super) fn lines() -> BTreeSet<String> {
     typed.flatten().filter_map(|(line, _)| command(&line).map(str::to_owned)).collect()
 }
 
-/// A line of `haft log` but for when the call was made and its id.
+/// A line of `haft log` without the call's time and id.
 fn comparable(line: &str) -> String {
     let is_time = |word: &&str| word.len() == 8 && word.bytes().all(|c| c.is_ascii_hexdigit() || c == b':');
     let is_date = |word: &&str| word.len() == 10 && word.bytes().all(|c| c.is_ascii_digit() || c == b'-');
@@ -87,7 +87,7 @@ fn the_tutorial_goes_as_it_is_written() {
             }
             Step::Type(lines) => {
                 for (line, shown) in lines {
-                    // Each line is a shell of its own, and none but the first changes the folder.
+                    // Each line runs in a separate shell, and only the first line changes the folder.
                     let there = if ran == 0 { line.clone() } else { format!("cd ~/notes && {line}") };
                     let own: Vec<_> = reader.hears(&there).iter().map(|line| comparable(line)).collect();
                     for shown in &shown {

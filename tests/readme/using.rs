@@ -22,7 +22,7 @@ pub(super) const LINES: &[&str] = &[
     "haft log --failed --since 2h",
 ];
 
-/// Where a person keeps what a shell and `man` read.
+/// The files that a shell and `man` read.
 pub(super) const KEPT: &[&str] = &[
     "haft self completions bash > ~/.local/share/bash-completion/completions/haft",
     "haft self man ~/.local/share/man/man1",
@@ -31,7 +31,7 @@ pub(super) const KEPT: &[&str] = &[
 #[test]
 fn a_file_outside_the_grant_is_refused_with_the_way_out() {
     let reader = Reader::new().asked();
-    // The example's tools may write below the repository, where the tests' own cache may lie.
+    // The example's tools may write below the repository, where the tests' own cache may be.
     let cache = tempfile::tempdir().unwrap();
     let mut shell = reader.shell(LINES[0]);
     let output = shell.current_dir(repository()).env("XDG_CACHE_HOME", cache.path()).output().unwrap();
@@ -45,7 +45,7 @@ fn a_file_outside_the_grant_is_refused_with_the_way_out() {
     assert_eq!(answer.stderr.lines().collect::<Vec<_>>(), shown_below(LINES[0]));
 }
 
-/// In a folder that git knows, as a reader's is.
+/// The lines of README's section work in a folder with a git repository, as a reader's folder is.
 #[test]
 fn what_stands_under_using_it_works() {
     let model = Model::start(|_| Says::text("A program.toml."));
@@ -76,7 +76,7 @@ fn what_stands_under_using_it_works() {
         };
         assert_eq!(*code, expected, "{line}\n{stdout}{stderr}");
         assert!(stdout.contains(part) || stderr.contains(part), "{line}\n{stdout}{stderr}");
-        // 6: this machine's kernel does not hold all that haft promises, and it said so.
+        // Exit code 6: the kernel of this machine does not support all layers, and haft reported that.
         assert!([0, 5, 6].contains(code), "{line}\n{stdout}{stderr}");
     }
     model.assert_content();
@@ -93,7 +93,8 @@ fn completions_and_manual_pages_lie_where_they_are_looked_for() {
     reader.runs("test -s ~/.local/share/man/man1/haft-call.1");
 }
 
-/// docs/sandbox.md shows what a machine says that offers everything; one with less says what it has not got.
+/// docs/sandbox.md shows the output of a machine with all layers of the sandbox; on other machines the test is
+/// skipped.
 #[test]
 fn the_doctor_says_what_the_readme_shows() {
     let blocks = super::blocks();
@@ -109,7 +110,7 @@ fn the_doctor_says_what_the_readme_shows() {
     }
     let words = |text: &str| -> Vec<String> {
         let kept: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
-        // How many attempts, how long they took and the kernel's version are the machine's own.
+        // The number of attempts, their duration and the kernel's version depend on the machine.
         kept.replace("00", "0").replace("00", "0").split_whitespace().map(str::to_owned).collect()
     };
     for line in block.lines() {

@@ -1,5 +1,5 @@
 //! The files of a crate do not depend on each other in a circle. A module and the files in its folder count as one
-//! node: a file's use of its parent module is no circle.
+//! node: a file's use of its parent module is not a circle.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,18 +7,18 @@ use std::path::Path;
 use super::platforms::SYSTEMS;
 use super::{code, sources};
 
-/// Modules that hand on what others hand on.
+/// Limit on the depth of re-exports that the check follows.
 const MAX_DEPTH: usize = 8;
 
-/// A module by the names of the modules it lies in, outermost first.
+/// A module as the names of its enclosing modules, outermost first.
 type Module = Vec<String>;
 
-/// What one file names.
+/// The paths in one file.
 #[derive(Default)]
 struct Names {
     /// Paths in its code.
     used: Vec<Vec<String>>,
-    /// Paths that it hands on under its own name.
+    /// Paths that it re-exports under its own name.
     reexported: Vec<Vec<String>>,
 }
 
@@ -38,7 +38,8 @@ fn files_use_each_other_in_no_circle() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// Where a module counts as what it hands on, also to the files that lie in it, a circle stays in one folder of its crate.
+/// If the target of a re-export counts as a module's use, also for the files inside the module, a circle stays in one
+/// folder of its crate.
 #[test]
 fn modules_with_what_they_hand_on_use_each_other_in_no_circle_of_several_folders() {
     let mut wrong = Vec::new();
@@ -89,8 +90,8 @@ fn crates() -> BTreeMap<String, Crate> {
     crates
 }
 
-/// The module of a file, by its path in `src`; that of a crate itself is empty, and every system has its own file for
-/// one.
+/// The module of a file, by its path in `src`. The crate's own module is empty, and the files of all systems belong
+/// to one module.
 fn module(file: &Path) -> Module {
     let mut parts: Module =
         file.with_extension("").iter().map(|part| part.to_str().unwrap().to_owned()).collect();
@@ -98,7 +99,7 @@ fn module(file: &Path) -> Module {
     if parts == ["lib"] { Vec::new() } else { parts }
 }
 
-/// The paths in the code of a file, but for that of its tests.
+/// The paths in the code of a file, without its tests.
 fn names(text: &str) -> Names {
     let lines: Vec<_> = code(text).map(|(_, line)| line).collect();
     let lines = lines.split(|line| line.starts_with("#[cfg(test)]")).next().unwrap_or_default();
@@ -120,7 +121,7 @@ fn names(text: &str) -> Names {
     names
 }
 
-/// Whether `use` after this text begins an import.
+/// True if `use` after this text begins an import.
 fn is_use(before: &str) -> bool {
     let line = before.lines().last().unwrap_or_default().trim();
     before.ends_with('\n') && line.is_empty()
@@ -129,7 +130,7 @@ fn is_use(before: &str) -> bool {
         || line.starts_with("pub")
 }
 
-/// The paths in code that is no import: `a::b`, at least two names. Who may see a thing is no use of it.
+/// The paths in code outside of imports: `a::b`, at least two names. A visibility is not a use.
 fn plain_paths(text: &str) -> Vec<Vec<String>> {
     let text: String = text
         .split("(in ")
@@ -158,21 +159,21 @@ fn expand(tree: &str) -> Vec<Vec<String>> {
     parts.flat_map(|part| expand(&format!("{before}{}", part.trim()))).collect()
 }
 
-/// The files that a file uses, but for those it lies in.
+/// The files that a file uses, except its enclosing modules.
 fn uses(modules: &Crate, module: &Module) -> BTreeSet<Module> {
     let found = modules[module].used.iter().chain(&modules[module].reexported);
     let found = found.filter_map(|path| target(modules, module, path, 0));
     found.filter(|other| !module.starts_with(other)).collect()
 }
 
-/// The files that a file names, but for the crate itself: where it names what another one hands on, that one.
+/// The files that a file names, except the crate itself; a re-export counts as its target.
 fn handed_on(modules: &Crate, module: &Module) -> BTreeSet<Module> {
     let found = modules[module].used.iter().chain(&modules[module].reexported);
     let found = found.filter_map(|path| target(modules, module, path, MAX_DEPTH));
     found.filter(|other| other != module && !other.is_empty()).collect()
 }
 
-/// The file that has what `module` calls `path`.
+/// The file that contains the item that `module` calls `path`.
 fn target(modules: &Crate, module: &Module, path: &[String], depth: usize) -> Option<Module> {
     let (mut place, mut rest) = start(modules, module, path)?;
     while let Some((first, others)) = rest.split_first() {
@@ -190,7 +191,7 @@ fn target(modules: &Crate, module: &Module, path: &[String], depth: usize) -> Op
     Some(place)
 }
 
-/// Where a path starts and what remains of it; nothing for one that leads to another crate.
+/// The start of a path and its remaining names; `None` for a path into another crate.
 fn start<'a>(modules: &Crate, module: &Module, path: &'a [String]) -> Option<(Module, &'a [String])> {
     let (first, rest) = path.split_first()?;
     match first.as_str() {
@@ -213,7 +214,7 @@ fn own_name(name: &str) -> &str {
     name.rsplit(" as ").next().unwrap_or(name)
 }
 
-/// Modules that reach each other, in groups.
+/// Groups of modules that reach each other.
 fn circles<'a>(uses: &BTreeMap<&'a Module, BTreeSet<Module>>) -> BTreeSet<Vec<&'a Module>> {
     let reached = |from: &'a Module| {
         let (mut open, mut reached) = (vec![from], BTreeSet::new());

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::common::repository;
 
-/// Where time may be measured, and code that is no test: guests, servers and targets of fuzzing.
+/// Files that may measure time, and code that is not a test: guests, servers and targets of fuzzing.
 const FREE: &[&str] = &[
     "tests/common/wait.rs",
     "tests/slow",
@@ -26,7 +26,7 @@ fn no_test_of_the_gate_has_a_clock() {
     let mut wrong: Vec<String> = tests
         .iter()
         .flat_map(|(file, text)| {
-            // A file may have something else of the name that is a time elsewhere.
+            // A file may use the name for another value, while it is a duration in other files.
             let others = constants(text, false).into_iter().collect();
             let found = clocks(text, &all.difference(&others).cloned().collect());
             found.into_iter().map(|(at, why)| {
@@ -65,7 +65,7 @@ fn is_test(file: &Path) -> bool {
     file.starts_with("tests") || file.ends_with("tests.rs") || file.iter().any(|part| part == "tests")
 }
 
-/// Blanks comments and the text of strings.
+/// Replaces comments and the text of strings by spaces.
 fn code(text: &str) -> String {
     let mut code = String::new();
     let mut rest = text;
@@ -81,7 +81,7 @@ fn code(text: &str) -> String {
     code
 }
 
-/// The bytes of the comment, string or character that `text` begins with.
+/// The number of bytes of the comment, string or character at the start of `text`.
 fn hidden(text: &str, before: Option<char>) -> Option<usize> {
     if text.starts_with("//") {
         return Some(text.find('\n').unwrap_or(text.len()));
@@ -105,7 +105,7 @@ fn hidden(text: &str, before: Option<char>) -> Option<usize> {
     (quote == '"' || is_character).then_some(length)
 }
 
-/// What a file of a crate has for its tests alone; the other lines are empty.
+/// The code of a crate's file inside `#[cfg(test)]`; the other lines are empty.
 fn unit_tests(code: &str) -> String {
     let mut end: Option<&str> = None;
     let mut only = String::new();
@@ -116,7 +116,7 @@ fn unit_tests(code: &str) -> String {
         }
         if let Some(outer) = end {
             only += line;
-            // The item is over with a line that is no further in.
+            // The item ends with a line that has the item's own indentation.
             let is_last = line.trim_end().ends_with(['}', ';']) && indent == outer;
             end = (!is_last).then_some(outer);
         }
@@ -125,7 +125,7 @@ fn unit_tests(code: &str) -> String {
     only
 }
 
-/// The names of constants that are durations, or of those that are not.
+/// The names of constants that are durations, or of all other constants.
 fn constants(code: &str, are_durations: bool) -> Vec<String> {
     let name = |line: &str| {
         let (name, rest) = line.split_once("const ")?.1.split_once(": ")?;
@@ -135,7 +135,7 @@ fn constants(code: &str, are_durations: bool) -> Vec<String> {
     code.lines().filter_map(name).collect()
 }
 
-/// Where time is judged by, and how.
+/// The places that depend on time, with the reason for each.
 fn clocks(code: &str, constants: &BTreeSet<String>) -> Vec<(usize, &'static str)> {
     // rustfmt breaks a line before an operator or a method.
     let code = &code.replace('\n', " ");
@@ -161,7 +161,7 @@ fn comparisons(code: &str, constants: &BTreeSet<String>) -> Vec<usize> {
     });
     let times: BTreeSet<&str> = bound.chain(constants.iter().map(String::as_str)).collect();
     let is_time = |(left, right): (&str, &str)| {
-        // As a number of seconds it is one too.
+        // A number of seconds is a time too.
         let left = left
             .rsplit_once(".as_")
             .filter(|(_, unit)| unit.ends_with("()") && !unit.contains(' '))
@@ -198,7 +198,7 @@ fn is_word(c: char) -> bool {
     c.is_alphanumeric() || c == '_'
 }
 
-/// Where a function of this name is called.
+/// The places where a function of this name is called.
 fn calls<'a>(code: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     let found = code.match_indices(name).map(|(at, _)| at);
     found.filter(move |at| {
@@ -217,7 +217,7 @@ fn argument(rest: &str) -> &str {
     &rest[..end.unwrap_or(rest.len())]
 }
 
-/// The gate runs no test that measures.
+/// The gate runs no test of `tests/slow`: each has the `ignore` attribute for the nightly run.
 #[test]
 fn every_slow_test_runs_by_night() {
     let folder = fs::read_dir(repository().join("tests/slow")).unwrap();

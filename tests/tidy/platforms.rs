@@ -2,10 +2,10 @@
 
 use super::{code, sources};
 
-/// A condition on the system, but for that on the C library: see `heap.rs`.
+/// Conditions on the system, without the condition on the C library in `heap.rs`.
 const CONDITIONS: &[&str] = &["target_os", "cfg(unix", "cfg(windows", "cfg(not(unix", "target_vendor"];
 
-/// The names of files that are one system's, by that system.
+/// The names of files that belong to one system, by system.
 pub(super) const SYSTEMS: &[&str] = &["linux", "macos"];
 
 #[test]
@@ -14,7 +14,7 @@ fn only_whole_items_and_files_depend_on_the_system() {
     let mut choices = 0;
     for (file, text) in sources() {
         let lines = code(&text).filter(|(_, line)| CONDITIONS.iter().any(|word| line.contains(word)));
-        // The tests of a whole file may be of one system.
+        // A file of tests may belong to one system.
         let is_test = |line: &str| line.starts_with("#![cfg(") && file.ends_with("tests.rs");
         let (chosen, strays): (Vec<_>, Vec<_>) = lines
             .partition(|(_, line)| SYSTEMS.iter().any(|system| is_choice(line, system)) || is_test(line));
@@ -25,8 +25,8 @@ fn only_whole_items_and_files_depend_on_the_system() {
     assert!(choices > 10, "found only {choices} conditions");
 }
 
-/// Whether a line says that an item, or the file of a module, is the code of `system`. Within functions there are no
-/// such conditions: the indent of a method is the deepest.
+/// True if a line marks an item, or the file of a module, as code of `system`. The deepest accepted indentation is a
+/// method's, because such conditions do not occur inside functions.
 fn is_choice(line: &str, system: &str) -> bool {
     let item = format!("#[cfg(target_os = \"{system}\")]");
     line.strip_prefix("    ").unwrap_or(line) == item

@@ -13,7 +13,7 @@ async fn guest() -> Guest {
     Guest::of(&types(), Grant::none(), Limits::default()).await
 }
 
-/// One value of every type.
+/// A value of every type.
 fn everything() -> Value {
     json!({
         "bool": true, "s8": -128, "u8": 255, "s16": -32768, "u16": 65535,
@@ -28,8 +28,8 @@ fn everything() -> Value {
     })
 }
 
-/// WA01: a value of every type goes through a real component and comes back; what is left out as `null`
-/// or not at all is nothing.
+/// WA01: a value of every type passes through a real component unchanged; `null` and a missing key both mean the
+/// absent value.
 #[tokio::test]
 async fn every_type_goes_there_and_back() {
     let guest = guest().await;
@@ -48,7 +48,7 @@ async fn every_type_goes_there_and_back() {
     assert_eq!(guest.call("echo", json!({ "all": less })).await.structured, Some(expected));
 }
 
-/// WA01: what comes back is what a model reads best: text as it is, everything else as JSON.
+/// WA01: a text answer is unchanged, bytes are a text or an attachment, and every other answer is JSON.
 #[tokio::test]
 async fn answers_are_text_or_json() {
     let guest = guest().await;
@@ -80,7 +80,7 @@ async fn answers_are_text_or_json() {
     );
 }
 
-/// WA01: the error of a `result` is the tool's, in words.
+/// WA01: the error of a `result` is the tool's error, as text.
 #[tokio::test]
 async fn errors_are_the_tool_s() {
     let guest = guest().await;
@@ -95,7 +95,7 @@ async fn errors_are_the_tool_s() {
     }
 }
 
-/// WA01: arguments that do not fit never reach the guest.
+/// WA01: arguments that do not conform to the schema do not reach the guest.
 #[tokio::test]
 async fn what_does_not_fit_is_refused() {
     let guest = guest().await;
@@ -115,7 +115,7 @@ async fn what_does_not_fit_is_refused() {
     }
 }
 
-/// WA01: an `async` function is called as any other.
+/// WA01: haft calls an `async` function as any other function.
 #[tokio::test]
 async fn asynchronous_functions_are_called() {
     let wit = "package test:slow; interface work { double: async func(number: u64) -> u64; } world slow { export work; }";
@@ -136,7 +136,7 @@ async fn asynchronous_functions_are_called() {
     assert_eq!(guest.says("double", json!({ "number": 21 })).await, "42");
 }
 
-/// WA01: the same by hand, as a person would try it.
+/// WA01: `haft call` calls typed functions, and `haft tools` describes them.
 #[test]
 fn typed_functions_on_the_command_line() {
     let home = Home::new();

@@ -58,13 +58,13 @@ fn report(plugin: &Plugin) {
     assert_eq!(point["x"]["description"], "To the right.");
 }
 
-/// WA01: what was written once in the source is what models read: from the section that packing adds.
+/// WA01: the descriptions for models come from the WIT section that packing adds.
 #[tokio::test]
 async fn words_come_from_the_component() {
     let component = fs::read(types()).unwrap();
     let packed = with_section(&component, WIT_SECTION, &package(&wit()));
     report(&load(Source::Embedded(packed.leak())).await.unwrap());
-    // What cannot be read is no reason to do without the functions.
+    // An unreadable section does not prevent the use of the functions.
     for broken in [&b"no WIT"[..], &fs::read(hostile()).unwrap()] {
         let broken = with_section(&component, WIT_SECTION, broken);
         let plugin = load(Source::Embedded(broken.leak())).await.unwrap();
@@ -72,7 +72,7 @@ async fn words_come_from_the_component() {
     }
 }
 
-/// WA01: what an author says of a function's behaviour is what clients and people are told, and no part of the text.
+/// WA01: annotations in the comments set a function's title and hints, and are not part of its description.
 #[tokio::test]
 async fn annotations_come_from_the_same_comments() {
     let annotated = wit().replace(
@@ -89,7 +89,7 @@ async fn annotations_come_from_the_same_comments() {
     assert_eq!((tool("find").hints, tool("double").hints), (hints, Hints::default()));
 }
 
-/// WA01: the same from a file beside a component that nobody can rebuild; a changed file is read anew.
+/// WA01: the descriptions also come from a WIT file beside the component, and haft reads a changed file again.
 #[tokio::test]
 async fn words_come_from_beside_the_component() {
     let directory = tempfile::tempdir().unwrap();
@@ -100,7 +100,7 @@ async fn words_come_from_beside_the_component() {
     assert_eq!(description(&bare, "greet"), "The function `greet`.");
     fs::write(&words, wit()).unwrap();
     report(&load(source.clone()).await.unwrap());
-    // Of another version, and with other packages that are not there.
+    // A file of another version, with packages that are missing here.
     let other = wit()
         .replace("@1.2.0", "@1.9.0")
         .replace("world types {", "world types {\n import wasi:io/poll@0.2.0;\n");

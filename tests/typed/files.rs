@@ -1,5 +1,5 @@
-//! Paths of guests that do not know haft: absolute ones have their meaning outside of the guest, relative ones
-//! start from the workspace, and neither is taken for the other.
+//! Paths of guests that do not know haft: absolute ones have their meaning outside of the guest, relative ones start
+//! from the workspace, and neither counts as the other.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ impl Place {
         Root::resolve(Path::new("/"), &self.directory.path().join(name)).unwrap()
     }
 
-    /// What may be read and what written, where `work` is the workspace.
+    /// A guest with these rights to read and to write, and the workspace `work`.
     async fn guest(&self, read: &[&str], write: &[&str]) -> Guest {
         let grant = Grant::none().with_workspace(self.root("work"));
         let grant = read.iter().fold(grant, |grant, name| grant.with_read(self.root(name)));
@@ -52,7 +52,7 @@ fn with(path: impl Into<Value>) -> Value {
     json!({ "path": path.into(), "text": "new" })
 }
 
-/// WA02: a relative path starts from the workspace, whatever the guest's library makes of it.
+/// WA02: a relative path starts in the workspace, even if the guest's library changes it.
 #[tokio::test]
 async fn relative_paths_start_from_the_workspace() {
     let place = Place::new();
@@ -66,12 +66,12 @@ async fn relative_paths_start_from_the_workspace() {
     assert_eq!(guest.says("read", at(place.path("work/docs/b.txt"))).await, "b");
     guest.says("write", with("new/deep/file.txt")).await;
     assert_eq!(fs::read_to_string(place.path("work/new/deep/file.txt")).unwrap(), "new");
-    // `tmp` is a directory of the machine, and this is not that one.
+    // This `tmp` is in the workspace, and not the directory `/tmp` of the machine.
     guest.says("write", with("tmp/file.txt")).await;
     assert_eq!(fs::read_to_string(place.path("work/tmp/file.txt")).unwrap(), "new");
 }
 
-/// WA02: an absolute path that is not granted is nowhere, and least of all in the workspace.
+/// WA02: an absolute path without a grant does not exist, and is never a path in the workspace.
 #[tokio::test]
 async fn absolute_paths_are_not_taken_for_relative_ones() {
     let place = Place::new();
@@ -89,7 +89,7 @@ async fn absolute_paths_are_not_taken_for_relative_ones() {
     assert_eq!((entries, fs::read_to_string(place.path("work/a.txt")).unwrap().as_str()), (2, "a"));
 }
 
-/// WA02: where only a part of the workspace is granted, relative paths lead there and nowhere else.
+/// WA02: with a grant for a part of the workspace, relative paths reach only that part.
 #[tokio::test]
 async fn relative_paths_into_a_part_of_the_workspace() {
     let place = Place::new();

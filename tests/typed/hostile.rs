@@ -21,7 +21,7 @@ fn taking(types: &str, x: &str) -> Vec<u8> {
     component(&wit, &module(r#"(func (export "a:b/c#f") (param i32))"#))
 }
 
-/// WA04: more functions than a model can choose from.
+/// WA04: haft refuses a component with more than 256 functions.
 #[tokio::test]
 async fn two_thousand_functions_are_too_many() {
     let (mut wit, mut functions) = (String::from("package a:b; interface c {"), String::new());
@@ -36,7 +36,7 @@ async fn two_thousand_functions_are_too_many() {
     );
 }
 
-/// WA04: types that are small in a component and enormous in a schema.
+/// WA04: a function whose types are too many or too deep cannot be called, with the reason.
 #[tokio::test]
 async fn types_that_explode_are_named() {
     let mut types = String::from("record t0 { x: u8 }");
@@ -47,7 +47,7 @@ async fn types_that_explode_are_named() {
     let plugin = loaded(taking(&types, "t4")).await.unwrap();
     assert_eq!(names(&plugin), [] as [&str; 0]);
     assert_eq!(plugin.uncallable()[0].reason, "takes more than 2000 types");
-    // Within that, with names that no vendor takes.
+    // Within that limit, but with names that are too long for every vendor.
     let long = |count: usize| -> String {
         (0..count).map(|index| format!("{}{index:03}: string,", "x".repeat(300))).collect()
     };
@@ -64,7 +64,7 @@ async fn types_that_explode_are_named() {
     );
 }
 
-/// WA04: words without end.
+/// WA04: haft truncates a long description and ignores a section that is too large.
 #[tokio::test]
 async fn enormous_words_are_cut_or_left_out() {
     let wit = |lines: usize| {
@@ -83,7 +83,7 @@ async fn enormous_words_are_cut_or_left_out() {
     assert_eq!(plugin.tools()[0].description, "The function `f` of `a:b/c`.");
 }
 
-/// WA04: names that are none never get past the validator.
+/// WA04: the validator refuses invalid names.
 #[tokio::test]
 async fn invalid_names_are_refused() {
     for name in ["f\\00", "../f", "F f", "", "f__g", "\\e2\\80\\ae"] {
@@ -96,7 +96,7 @@ async fn invalid_names_are_refused() {
     }
 }
 
-/// WA01: what a toolchain exports for itself is no tool.
+/// WA01: exports that a toolchain adds are not tools.
 #[tokio::test]
 async fn exports_of_toolchains_are_no_tools() {
     let text = |exports: &str| {
@@ -117,7 +117,7 @@ async fn exports_of_toolchains_are_no_tools() {
     );
     let plugin = loaded(wat::parse_str(all).unwrap()).await.unwrap();
     assert_eq!(names(&plugin), ["greet"]);
-    // One that only has the name is the author's own.
+    // A function that only has such a name is the author's own.
     let own = loaded(wat::parse_str(text(r#"(export "init" (func $f))"#)).unwrap()).await.unwrap();
     assert_eq!(names(&own), ["init"]);
     let none = text(r#"(export "wasi:clocks/wall-clock@0.2.0" (instance $j))"#);
@@ -127,7 +127,7 @@ async fn exports_of_toolchains_are_no_tools() {
     );
 }
 
-/// WA01: what cannot go through streams is named; the other functions work.
+/// WA01: a function with unsupported streams or futures cannot be called, with the reason; other functions work.
 #[tokio::test]
 async fn streams_and_futures_are_named() {
     let text = r#"(component

@@ -13,14 +13,14 @@ pub(crate) fn component(wit: &str, module: &str) -> Vec<u8> {
     ComponentEncoder::default().validate(true).module(&module).unwrap().encode().unwrap()
 }
 
-/// A WIT package in binary form, with what is written in it.
+/// A WIT package in binary form, with its comments.
 pub(crate) fn package(wit: &str) -> Vec<u8> {
     let mut resolve = Resolve::default();
     let package = resolve.push_source("made.wit", wit).unwrap();
     wit_component::encode(&resolve, package, false).unwrap()
 }
 
-/// The component with one more section at its end.
+/// The component with an additional section at its end.
 pub(crate) fn with_section(component: &[u8], name: &str, data: &[u8]) -> Vec<u8> {
     let inner = [leb(name.len()), name.as_bytes().to_vec(), data.to_vec()].concat();
     [component.to_vec(), vec![0], leb(inner.len()), inner].concat()

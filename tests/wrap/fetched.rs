@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Session, Stage, forms, yes};
 
-/// `npx` and the like have the network until the server is in their cache, and the server never.
+/// A package runner such as `npx` has the network while it fetches the server; the server itself has no network.
 #[test]
 fn a_server_that_a_runner_fetches_has_the_network_for_that_alone() {
     let stage = Stage::new();
@@ -22,7 +22,7 @@ fn a_server_that_a_runner_fetches_has_the_network_for_that_alone() {
         if is_first {
             let asked = session.person(&yes());
             assert!(asked.contains("network, until `npx` has fetched it"), "{asked}");
-            // That it looks for the network all the same is another question.
+            // The server's own attempt to use the network is another question.
             let question = session.receive();
             let asked = question["params"]["message"].as_str().unwrap();
             assert!(
@@ -40,7 +40,7 @@ fn a_server_that_a_runner_fetches_has_the_network_for_that_alone() {
         assert!(found.is_object(), "{listed}: {}", session.end().errors);
         assert!(found["network"].as_str().unwrap().starts_with("refused"), "{found}");
         assert_eq!(found["note"], "of the person", "{found}");
-        // Of the files that its arguments name the fetch reads none.
+        // The fetch cannot read the files in the server's arguments.
         let fetch = found["starts"][0].as_str().unwrap().strip_prefix("written").unwrap();
         let fetch: Value = serde_json::from_str(fetch).unwrap();
         assert_eq!(fetch["network"], "connected", "{found}");

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{Session, Stage, forms, yes};
 
-/// The command that shows what is held back.
+/// The command that shows the tools that are held back.
 const WAY_OUT: &str = "haft wrap --tools changing";
 
 fn tool(name: &str, description: &str) -> Value {
@@ -14,7 +14,7 @@ fn tool(name: &str, description: &str) -> Value {
 }
 
 impl Session {
-    /// Sends a request; its answer, and what came before it.
+    /// Sends a request; returns its answer, and the messages before it.
     fn ask(&mut self, id: u32, method: &str, parameters: &Value) -> (Value, Vec<Value>) {
         self.send(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": parameters }));
         let mut before = Vec::new();
@@ -28,7 +28,7 @@ impl Session {
         }
     }
 
-    /// Lets the server list these pages from now on.
+    /// Sets the pages that the server lists from now on.
     fn set(&mut self, pages: &Value) {
         self.ask(90, "test/set", &json!({ "pages": pages }));
     }
@@ -49,7 +49,7 @@ fn names(answer: &Value) -> Vec<String> {
     tools.iter().map(|tool| tool["name"].as_str().unwrap().to_owned()).collect()
 }
 
-/// A server whose first list had `a`, `b` and `c`.
+/// A server whose first list has the tools `a`, `b` and `c`.
 fn pinned() -> Stage {
     let stage = Stage::new();
     let mut session = stage.start(&[], "changing");
@@ -63,7 +63,7 @@ fn pinned() -> Stage {
     stage
 }
 
-/// What the server lists after its first list: that, which of it passes, and what is told.
+/// Later lists of the server, the tools of each that pass, and the message.
 fn changes() -> Vec<(Value, Vec<&'static str>, &'static str)> {
     let annotated = json!({ "name": "b", "description": "Does b", "inputSchema": { "type": "object" }, "annotations": { "readOnlyHint": true } });
     let schema = json!({ "name": "b", "description": "Does b", "inputSchema": { "type": "object", "required": ["x"] } });
@@ -88,7 +88,7 @@ fn changes() -> Vec<(Value, Vec<&'static str>, &'static str)> {
             vec!["a", "b", "c"],
             "tool `d` is new, and is held back",
         ),
-        // The old name has another content, and the old content another name.
+        // The old name has new content, and the old content has a new name.
         (
             json!([tool("a", "Does a"), tool("b", "Does other"), tool("d", "Does b"), tool("c", "Does c")]),
             vec!["a", "c"],
@@ -102,7 +102,7 @@ fn changes() -> Vec<(Value, Vec<&'static str>, &'static str)> {
 fn a_changed_tool_is_held_back_until_a_person_agrees() {
     for (now, left, told) in changes() {
         let stage = pinned();
-        // In the same session, and at the next start.
+        // In the running session, and at the next start.
         for start in [true, false] {
             let mut session = stage.start(&[], "changing");
             session.begin(&json!({}));
@@ -173,7 +173,7 @@ fn a_list_of_pages_is_compared_as_a_whole() {
         let (page, _) = session.ask(id, "tools/list", &parameters);
         assert_eq!(names(&page).len(), 1, "{page}");
     }
-    // What comes after the first list is held back.
+    // A tool that appears after the first list is held back.
     session.set(&json!([[tool("b", "Does b")], [tool("c", "Does a")], [tool("a", "Does a")]]));
     let held = [json!({}), json!({ "cursor": "1" }), json!({ "cursor": "2" })]
         .map(|page| names(&session.ask(4, "tools/list", &page).0).len());
@@ -199,7 +199,7 @@ fn tools_may_change_where_a_person_wrote_so() {
     assert!(!end.errors.contains("held back"), "{}", end.errors);
 }
 
-/// Lists of a tool that nobody agreed to, for the request `7` that was not sent yet, in every form that some client takes for one.
+/// Lists with a tool without consent, as answers to the future request `7`, in every form that some client accepts.
 fn hostile() -> Vec<String> {
     let tools = r#"[{"name":"evil","inputSchema":{"type":"object"}}]"#;
     let list = |id: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":{tools}}}}}"#);
@@ -225,8 +225,8 @@ fn hostile() -> Vec<String> {
     lines
 }
 
-/// The list with these tools as a client finds it that reads values and not lines, ends lines at a carriage return, or tells the
-/// encoding by the first bytes.
+/// The list in forms that a client accepts if it parses values instead of lines, ends lines at a carriage return, or
+/// detects the encoding by the first bytes.
 fn split(list: &str, tools: &str) -> Vec<String> {
     let (begun, ended) = list.split_once("\"tools\"").unwrap();
     let tool = tools.trim_matches(['[', ']']);
@@ -247,7 +247,7 @@ fn no_form_of_a_list_brings_a_tool_that_nobody_agreed_to() {
     let stage = pinned();
     for line in hostile() {
         let shown: String = line.chars().take(200).collect();
-        // Before the list is asked for, while it is, and afterwards.
+        // Before the request for the list, during the request, and after it.
         for when in ["before", "while", "after"] {
             let mut session = stage.start(&[], "changing");
             session.begin(&json!({}));
@@ -265,13 +265,13 @@ fn no_form_of_a_list_brings_a_tool_that_nobody_agreed_to() {
             order.into_iter().flatten().for_each(|message| session.send(message));
             let end = session.end();
             let rest = String::from_utf8_lossy(&end.rest).replace('\0', "");
-            // The last of the numbers is the id of another request.
+            // The id 90 is the id of another request.
             let lines: Vec<&str> = rest
                 .split(['\n', '\r'])
                 .filter(|line| line.contains("evil") && !line.contains("\"id\":90"))
                 .collect();
             assert!(lines.is_empty(), "{when}: {shown}: {} lines", lines.len());
-            // A long line of which a part has passed ends the session.
+            // If a part of a long line has passed, haft ends the session.
             assert!(rest.contains("Does b") || line.len() > 8 << 20, "{when}: {shown}: {}", end.errors);
         }
     }
@@ -305,7 +305,7 @@ fn tools_that_a_person_refused_at_first_are_held_back() {
     session.begin(&json!({}));
     session.set(&json!([[tool("a", "Does a")]]));
     session.end();
-    // Nobody has decided anything: the terminal is where a person is asked, and no client.
+    // Without a record haft asks a person at a terminal, not a client.
     fs::remove_dir_all(stage.place(".config/haft/wrap")).unwrap();
     let words = stage.words(&[], "changing");
     let Some(shown) = stage.home.at_a_terminal(&words, "n\n") else { return };
@@ -347,7 +347,7 @@ fn an_answer_to_another_method_may_have_tools() {
     session.end();
 }
 
-/// Lines of every kind and length that are no list, and are messages or words.
+/// Lines of every kind and length that are not lists of tools.
 fn random_lines() -> Vec<u8> {
     let mut state = 4711_u64;
     let mut next = move |below: usize| {

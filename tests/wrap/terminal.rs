@@ -1,4 +1,4 @@
-//! The questions of `haft wrap` at a terminal, and what an answer or its absence leads to.
+//! The questions of `haft wrap` at a terminal, and the effects of an answer or of its absence.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -10,12 +10,12 @@ use super::{Session, Stage, forms, initialize};
 
 /// A server with one tool.
 const LISTS: &str = include_str!("lists.py");
-/// A command whose server is fetched.
+/// A command whose server a package runner fetches.
 const FETCHED: &[&str] = &["wrap", "lists", "--", "./npx"];
 /// The exit code of haft whose user did not agree.
 const DECLINED: i32 = 7;
 
-/// Writes [`LISTS`] as a program of that name.
+/// Writes `text` as an executable program `name`.
 fn write_program(stage: &Stage, name: &str, text: &str) -> PathBuf {
     let port = stage.listener.local_addr().unwrap().port().to_string();
     stage.home.write(name, &text.replace("@PORT@", &port));
@@ -24,7 +24,7 @@ fn write_program(stage: &Stage, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// The start of a client without a person: the answer to its first request, and what haft said.
+/// Starts a client without a person; returns the answer to its first request, and haft's messages.
 fn started(stage: &Stage, words: &[&str]) -> (Value, String) {
     let mut session = Session::new(&mut stage.command(words));
     let begun = session.begin(&json!({}));
@@ -56,7 +56,7 @@ fn a_server_that_may_not_be_fetched_ends_at_once_and_is_asked_about_again() {
         assert!(shown.contains("`npx` did not fetch the server") && shown.contains("asks again"), "{shown}");
         assert!(!shown.contains("was refused to connect") && stage.records().is_empty(), "{shown}");
     }
-    // Neither does a client wait for it, not even with an old record.
+    // A client also gets the error at once, even with an old record.
     let words = [&["wrap", "--grant", "network"], &FETCHED[1..]].concat();
     stage.home.at_a_terminal(&words, "n\n").unwrap();
     assert!(stage.records()[0].contains("declined = [\"network\"]"), "{:?}", stage.records());
@@ -122,7 +122,7 @@ fn the_name_alone_asks_again_for_declined_rights() {
     assert!(shown.contains("You declined none"), "{shown}");
 }
 
-/// Python lists the folder of its script when it starts.
+/// haft neither reports nor proposes the script's own folder, which Python lists at its start.
 #[test]
 fn the_folder_of_the_script_is_neither_reported_nor_proposed() {
     let stage = Stage::new();
