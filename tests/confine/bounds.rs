@@ -10,7 +10,7 @@ use crate::common::HANG;
 use crate::common::wait::eventually;
 use crate::workspace::Workspace;
 
-/// A user with more threads than a call's limit can run commands, because the limit counts only the call's.
+/// A command runs although its user has more threads than a call's limit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_busy_user_can_still_run_commands() {
     const THREADS: usize = 700;

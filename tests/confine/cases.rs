@@ -9,9 +9,9 @@ pub(super) struct Case {
     pub(super) name: &'static str,
     /// A script for `bash`; `None` for a function.
     pub(super) script: Option<&'static str>,
-    /// The layers of which each alone prevents the escape in `sandbox`.
+    /// Necessary layers in `sandbox`: without any one of them the case escapes.
     pub(super) without: Off,
-    /// The layers of which each alone prevents the escape in `rwx`, which has fewer layers.
+    /// Necessary layers in `rwx`, which has fewer layers.
     pub(super) without_in_rwx: Off,
     pub(super) needs: Needs,
 }
@@ -26,7 +26,7 @@ pub(super) enum Needs {
     RootAndKernel,
     /// A kernel that has the feature and does not refuse it itself.
     Kernel,
-    /// No condition: a property of every child prevents the case also without layers.
+    /// Never met: a property of every child prevents the escape, also without layers.
     Never,
 }
 

@@ -114,7 +114,7 @@ async fn a_shell_that_may_not_be_read_is_named() {
     assert!(error.contains("bash` (the readable directories must include the program"), "{error}");
 }
 
-/// `[sandbox] services = ["*"]` permits the sockets of this machine's services.
+/// The right to all services (`[sandbox] services = ["*"]`) permits the sockets of this machine's services.
 #[tokio::test]
 async fn unix_sockets_are_opened_on_request() {
     const CONNECT: &str =
