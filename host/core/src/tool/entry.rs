@@ -350,6 +350,10 @@ impl Entry {
 
     /// Checks the call's arguments: on another thread if the check against the third-party schema may take long.
     async fn check(&self, call: &ToolCall, cancel: &CancellationToken) -> Result<(), ToolError> {
+        let compile = |tool: &dyn Tool| Schema::compile(&tool.def().parameters);
+        if self.schema.get().is_none() && Schema::compiles_quickly(&self.def().parameters) {
+            self.schema.get_or_init(|| compile(&*self.tool));
+        }
         let is_quick = |schema: &Schema| schema.is_quick(&call.arguments);
         if let Some(schema) = self.schema.get().filter(|schema| schema.as_ref().is_ok_and(is_quick)) {
             return checked(schema, self.def(), &call.arguments);
@@ -358,7 +362,7 @@ impl Entry {
         inline::leave().await;
         let (schema, tool, arguments) = (self.schema.clone(), self.tool.clone(), call.arguments.clone());
         let check = tokio::task::spawn_blocking(move || {
-            checked(schema.get_or_init(|| Schema::compile(&tool.def().parameters)), tool.def(), &arguments)
+            checked(schema.get_or_init(|| compile(&*tool)), tool.def(), &arguments)
         });
         let cannot = |why: String| ToolError::Host(format!("`{}` cannot be called: {why}", self.def().name));
         tokio::select! {

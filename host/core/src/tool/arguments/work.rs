@@ -96,7 +96,7 @@ fn refers(schema: &Value) -> bool {
     }
 }
 
-fn size(value: &Value) -> usize {
+pub(super) fn size(value: &Value) -> usize {
     match value {
         Value::Array(items) => items.iter().map(size).sum::<usize>() + 1,
         Value::Object(fields) => fields.values().map(size).sum::<usize>() + 1,

@@ -28,6 +28,7 @@ use rustix::net::sockopt::{
 };
 use rustix::net::{AddressFamily, SocketType};
 
+use self::handover::Defaults;
 use self::services::Services;
 use super::arguments::{int, parsed};
 use crate::confine::egress::message::{Reply, Request};
@@ -62,6 +63,7 @@ pub(super) struct Sockets {
     /// The calls that wait for a connection inside of the namespace.
     inside: Vec<Waiting>,
     count: u64,
+    defaults: Defaults,
 }
 
 /// A call that waits, and its socket.
@@ -95,7 +97,17 @@ impl Sockets {
         let network = sys::network_of(own.as_fd()).context("cannot tell network namespaces apart")?;
         let (asked, inside) = (BTreeMap::new(), Vec::new());
         let (is_held, services) = (!policy.hosts.is_empty(), Services::new(policy));
-        Ok(Self { outside, is_held, services, network, servers, asked, inside, count: 0 })
+        Ok(Self {
+            outside,
+            is_held,
+            services,
+            network,
+            servers,
+            asked,
+            inside,
+            count: 0,
+            defaults: Defaults::default(),
+        })
     }
 
     pub(super) fn is_for(call: &Notification) -> bool {
@@ -256,7 +268,9 @@ impl Sockets {
         let Some(reply) = Reply::decode(&message.body) else { return };
         let Some(Waiting { call, socket }) = self.asked.remove(&reply.id) else { return };
         let handed = match message.descriptors.pop() {
-            Some(connected) => handover::hand_over(listener, (&call, &socket), &connected),
+            Some(connected) => {
+                handover::hand_over(listener, &mut self.defaults, (&call, &socket), &connected)
+            }
             None => Ok(()),
         };
         end(listener, &call, handed.map_or_else(Errno::raw_os_error, |()| reply.error));

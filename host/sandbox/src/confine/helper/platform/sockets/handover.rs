@@ -1,9 +1,13 @@
 //! Puts a socket of haft's own network instead of one of the command's, with its flags and options.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_domain;
+use rustix::net::{AddressFamily, SocketType};
 
 use super::registrations::Numbers;
 use super::{is_waited_for, number, set_waiting};
@@ -17,9 +21,11 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
     (libc::SOL_SOCKET, libc::SO_KEEPALIVE),
     (libc::SOL_SOCKET, libc::SO_LINGER),
     (libc::SOL_SOCKET, libc::SO_OOBINLINE),
+    (libc::SOL_SOCKET, libc::SO_RCVBUF),
     (libc::SOL_SOCKET, libc::SO_RCVLOWAT),
     (libc::SOL_SOCKET, libc::SO_RCVTIMEO),
     (libc::SOL_SOCKET, libc::SO_REUSEADDR),
+    (libc::SOL_SOCKET, libc::SO_SNDBUF),
     (libc::SOL_SOCKET, libc::SO_SNDTIMEO),
     (libc::SOL_SOCKET, libc::SO_TIMESTAMP),
     (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
@@ -43,22 +49,62 @@ const OPTIONS: &[(libc::c_int, libc::c_int)] = &[
     (libc::IPPROTO_TCP, libc::TCP_USER_TIMEOUT),
 ];
 
-/// Options whose value the kernel doubles when it is set.
-const DOUBLED: &[(libc::c_int, libc::c_int)] =
-    &[(libc::SOL_SOCKET, libc::SO_RCVBUF), (libc::SOL_SOCKET, libc::SO_SNDBUF)];
+/// The options whose value the kernel doubles when they are set.
+const BUFFERS: [(libc::c_int, libc::c_int); 2] =
+    [(libc::SOL_SOCKET, libc::SO_RCVBUF), (libc::SOL_SOCKET, libc::SO_SNDBUF)];
+
+/// The value of an option, with its number of bytes: 0 if the kernel lacks the option.
+type Value = ([u8; MAX_OPTION], usize);
+
+/// The options of new sockets in the command's network namespace, by domain. A socket with another value has it from
+/// the command.
+#[derive(Default)]
+pub(super) struct Defaults(BTreeMap<u16, Vec<Value>>);
+
+impl Defaults {
+    /// Returns the options of new sockets of this domain, which are read once.
+    fn of(&mut self, domain: AddressFamily) -> Result<&[Value], Errno> {
+        Ok(match self.0.entry(domain.as_raw()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let new = rustix::net::socket(domain, SocketType::STREAM, None)?;
+                unknown.insert(OPTIONS.iter().map(|option| value(&new, *option)).collect())
+            }
+        })
+    }
+
+    /// Sets the options that the command set on `from`.
+    fn copy(&mut self, from: &OwnedFd, to: BorrowedFd<'_>) -> Result<(), Errno> {
+        for (option, default) in OPTIONS.iter().zip(self.of(socket_domain(from)?)?) {
+            let (mut wanted, length) = value(from, *option);
+            if (wanted, length) == *default {
+                continue;
+            }
+            if BUFFERS.contains(option) {
+                let half = u32::from_ne_bytes(*wanted.first_chunk().unwrap_or(&[0; 4])) / 2;
+                wanted[..4].copy_from_slice(&half.to_ne_bytes());
+            }
+            // The connection works without it.
+            let _ = sys::set_option(to, *option, wanted.get(..length).unwrap_or_default());
+        }
+        Ok(())
+    }
+}
+
+fn value(socket: &OwnedFd, option: (libc::c_int, libc::c_int)) -> Value {
+    let mut value = [0; MAX_OPTION];
+    let length = sys::option(socket.as_fd(), option, &mut value).unwrap_or(0);
+    (value, length)
+}
 
 /// Puts `connected` instead of `socket`, on which `call` waits, and instead of each copy that its process has of it.
 pub(super) fn hand_over(
     listener: BorrowedFd<'_>,
+    defaults: &mut Defaults,
     (call, socket): (&Notification, &OwnedFd),
     connected: &OwnedFd,
 ) -> Result<(), Errno> {
-    for option in OPTIONS {
-        copy(socket.as_fd(), connected.as_fd(), *option);
-    }
-    for option in DOUBLED {
-        copy_half(socket.as_fd(), connected.as_fd(), *option);
-    }
+    defaults.copy(socket, connected.as_fd())?;
     set_waiting(connected, is_waited_for(socket)?)?;
     let numbers = Numbers::find(call, socket)?;
     for copy in &numbers.copies {
@@ -71,30 +117,6 @@ pub(super) fn hand_over(
         }
     }
     Ok(())
-}
-
-/// Sets an option as `from` has it, if `to` has another value: some change more than their value when they are set.
-fn copy(from: BorrowedFd<'_>, to: BorrowedFd<'_>, option: (libc::c_int, libc::c_int)) {
-    let (mut wanted, mut given) = ([0; MAX_OPTION], [0; MAX_OPTION]);
-    let Ok(length) = sys::option(from, option, &mut wanted) else { return };
-    if sys::option(to, option, &mut given).is_ok() && wanted != given {
-        // The connection works without it.
-        let _ = sys::set_option(to, option, wanted.get(..length).unwrap_or_default());
-    }
-}
-
-/// Sets the size of a buffer, if the command set one. The kernel also adapts sizes by itself, on a socket in use.
-fn copy_half(from: BorrowedFd<'_>, to: BorrowedFd<'_>, option: (libc::c_int, libc::c_int)) {
-    let (mut wanted, mut usual) = ([0; size_of::<u32>()], [0; size_of::<u32>()]);
-    let fresh = rustix::net::sockopt::socket_domain(from)
-        .and_then(|domain| rustix::net::socket(domain, rustix::net::SocketType::STREAM, None));
-    let Ok(fresh) = fresh else { return };
-    let read = |socket, value: &mut [u8]| sys::option(socket, option, value).is_ok();
-    if read(from, &mut wanted) && read(fresh.as_fd(), &mut usual) && wanted != usual {
-        let half = u32::from_ne_bytes(wanted) / 2;
-        // The connection works without it.
-        let _ = sys::set_option(to, option, &half.to_ne_bytes());
-    }
 }
 
 /// Returns whether a process's descriptor is closed when it executes another program (`proc_pid_fdinfo(5)`).
