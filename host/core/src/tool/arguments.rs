@@ -368,7 +368,7 @@ mod tests {
         assert!(check(&schema(9), &json!({ "e": "x".repeat(5000) })).contains("\"n8\""), "the choices stay");
     }
 
-    /// C09: who wrote no case of a variant is shown all of them, once.
+    /// C09: the error for a value that is no case of a variant lists all cases, once.
     #[test]
     fn the_wanted_form_is_told_once() {
         let case = |tag: &str, val: Value| {

@@ -271,7 +271,7 @@ mod tests {
         object(&json!({ "$ref": "#/$defs/a0" }), &all.into())
     }
 
-    /// X1: a schema of 2 KB that takes 2^32 steps, in every way to ask twice.
+    /// X1: a schema of 2 KB that takes 2^32 steps is refused, in every way to refer twice.
     #[test]
     fn a_schema_that_doubles_is_not_followed() {
         let ways: [fn(Value) -> Value; 5] = [
@@ -291,7 +291,7 @@ mod tests {
         assert_eq!(check(&doubled(8, ways[0]), &json!({ "x": "s" })), Ok(()));
     }
 
-    /// X1: Anchors and ids do not hide the references.
+    /// X1: anchors and ids do not hide the references.
     #[test]
     fn a_schema_that_doubles_by_anchors_and_ids_is_not_followed() {
         for (name, reference) in [("$anchor", "#"), ("$dynamicAnchor", "#"), ("$id", "http://a.example/")] {
@@ -310,7 +310,7 @@ mod tests {
         }
     }
 
-    /// X1.
+    /// X1: a schema with endless, too deep or too many references is refused.
     #[test]
     fn a_schema_without_an_end_is_not_followed() {
         for definition in [
