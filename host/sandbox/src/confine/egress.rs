@@ -14,11 +14,13 @@ mod record;
 pub(super) mod secrets;
 mod traffic;
 
+use std::future::poll_fn;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::OwnedFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
@@ -187,12 +189,16 @@ async fn serve(egress: Arc<Egress>, socket: Arc<AsyncFd<OwnedFd>>) {
             Message { kind: CONNECT, body, .. } if tasks.len() < 2 * MAX_WAITING => {
                 let Some(request) = Request::decode(&body) else { return };
                 let (egress, socket) = (egress.clone(), socket.clone());
-                tasks.spawn(async move {
+                let mut opening = Box::pin(async move {
                     let (reply, opened) = egress.open(&request).await;
                     let opened: Vec<OwnedFd> = opened.into_iter().collect();
                     // An error means that the watcher has ended.
                     let _ = wire::send(socket.get_ref(), CONNECT, &reply.encode(), &opened);
                 });
+                // Most need no task: a connection within this machine is there at once, and a call may not wait.
+                if poll_fn(|context| Poll::Ready(opening.as_mut().poll(context))).await.is_pending() {
+                    tasks.spawn(opening);
+                }
             }
             _ => return,
         }

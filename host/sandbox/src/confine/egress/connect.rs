@@ -6,6 +6,7 @@ use std::num::NonZeroU64;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_error;
 use rustix::net::{AddressFamily, SocketType};
@@ -75,11 +76,17 @@ async fn opened(request: &Request) -> Result<(i32, OwnedFd), Errno> {
     match rustix::net::connect(&socket, &address(request)) {
         Ok(()) => Ok((0, socket)),
         Err(Errno::INPROGRESS) => match request.wait {
+            Some(_) if is_writable(&socket)? => socket_error(&socket)?.map(|()| (0, socket)),
             Some(limit) => connected(socket, Duration::from_millis(limit.get())).await,
             None => Ok((Errno::INPROGRESS.raw_os_error(), socket)),
         },
         Err(error) => Err(error),
     }
+}
+
+/// Returns whether a connection is made, or has failed: within this machine both are so at once.
+fn is_writable(socket: &OwnedFd) -> Result<bool, Errno> {
+    Ok(poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&Timespec::default()))? > 0)
 }
 
 /// Returns a socket that does not wait; the watcher gives it the flags of the child's.

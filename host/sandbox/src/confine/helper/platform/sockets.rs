@@ -58,6 +58,8 @@ pub(super) struct Sockets {
     network: u64,
     /// The addresses at which names are answered.
     servers: Vec<IpAddr>,
+    /// Whether a socket of the namespace has listened.
+    has_listened: bool,
     /// The calls that wait for the host.
     asked: BTreeMap<u64, Waiting>,
     /// The calls that wait for a connection inside of the namespace.
@@ -95,16 +97,15 @@ impl Sockets {
     pub(super) fn new(policy: &Policy, outside: Option<OwnedFd>, servers: Vec<IpAddr>) -> Result<Self> {
         let own = rustix::net::socket(AddressFamily::INET, SocketType::DGRAM, None)?;
         let network = sys::network_of(own.as_fd()).context("cannot tell network namespaces apart")?;
-        let (asked, inside) = (BTreeMap::new(), Vec::new());
-        let (is_held, services) = (!policy.hosts.is_empty(), Services::new(policy));
         Ok(Self {
             outside,
-            is_held,
-            services,
+            is_held: !policy.hosts.is_empty(),
+            services: Services::new(policy),
             network,
             servers,
-            asked,
-            inside,
+            has_listened: false,
+            asked: BTreeMap::new(),
+            inside: Vec::new(),
             count: 0,
             defaults: Defaults::default(),
         })
@@ -141,15 +142,14 @@ impl Sockets {
         if call.number == libc::SYS_bind {
             return self.bind(socket, argument(call, &mut buffer)?);
         }
-        if socket_domain(socket)? == AddressFamily::UNIX && call.number == libc::SYS_connect {
+        let domain = socket_domain(socket)?;
+        if domain == AddressFamily::UNIX && call.number == libc::SYS_connect {
             let address = argument(call, &mut buffer)?;
             return self.services.connect(call, socket, address).map(|()| Next::Done);
         }
-        let found = self.found(socket)?;
+        let found = self.found(socket, domain)?;
         if call.number == libc::SYS_listen {
-            // A socket that was handed over must not listen on a port of this machine.
-            let listen = || rustix::net::listen(socket, int(call.arguments[1])).map(|()| Next::Done);
-            return if found.is_inside { listen() } else { Err(Errno::ACCESS) };
+            return self.listen(&found, socket, int(call.arguments[1]));
         }
         let bytes = argument(call, &mut buffer)?;
         match parsed(bytes) {
@@ -161,8 +161,7 @@ impl Sockets {
         }
     }
 
-    fn found(&self, socket: &OwnedFd) -> Result<Found, Errno> {
-        let domain = socket_domain(socket)?;
+    fn found(&self, socket: &OwnedFd, domain: AddressFamily) -> Result<Found, Errno> {
         if ![AddressFamily::INET, AddressFamily::INET6].contains(&domain) {
             return Err(Errno::ACCESS);
         }
@@ -184,17 +183,28 @@ impl Sockets {
     /// Returns whether a connection is not the host's to open: the command's own servers, those of names, and sockets
     /// of the namespace that are in use.
     fn stays_inside(&self, found: &Found, address: SocketAddr) -> bool {
-        let is_own = || is_own_server(address);
+        let is_own = || self.has_listened && is_own_server(address);
         let is_names = || self.servers.contains(&address.ip()) && address.port() == NAMES_PORT;
         found.is_inside && (!self.is_held || found.state != CLOSED || is_names() || is_own())
     }
 
     /// Binds a socket of the namespace. One that was handed over, and failed, must not take a port of this machine.
     fn bind(&self, socket: &OwnedFd, address: &[u8]) -> Result<Next, Errno> {
-        if socket_domain(socket)? != AddressFamily::NETLINK && !self.found(socket)?.is_inside {
+        let domain = socket_domain(socket)?;
+        if domain != AddressFamily::NETLINK && !self.found(socket, domain)?.is_inside {
             return Err(Errno::ACCESS);
         }
         sys::bind(socket.as_fd(), address).map_err(|error| number(&error))?;
+        Ok(Next::Done)
+    }
+
+    /// Makes a socket of the namespace listen. One that was handed over must not listen on a port of this machine.
+    fn listen(&mut self, found: &Found, socket: &OwnedFd, backlog: i32) -> Result<Next, Errno> {
+        if !found.is_inside {
+            return Err(Errno::ACCESS);
+        }
+        rustix::net::listen(socket, backlog)?;
+        self.has_listened = true;
         Ok(Next::Done)
     }
 

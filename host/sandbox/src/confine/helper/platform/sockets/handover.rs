@@ -5,12 +5,13 @@ use std::collections::btree_map::Entry;
 use std::fs;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use rustix::fs::OFlags;
 use rustix::io::Errno;
 use rustix::net::sockopt::socket_domain;
 use rustix::net::{AddressFamily, SocketType};
 
 use super::registrations::Numbers;
-use super::{is_waited_for, number, set_waiting};
+use super::{is_waited_for, number};
 use crate::confine::sys::platform::{self as sys, Notification};
 
 /// Bytes of the longest copied option: the name of a congestion control, and a time.
@@ -105,7 +106,10 @@ pub(super) fn hand_over(
     connected: &OwnedFd,
 ) -> Result<(), Errno> {
     defaults.copy(socket, connected.as_fd())?;
-    set_waiting(connected, is_waited_for(socket)?)?;
+    if is_waited_for(socket)? {
+        // The host's flags are those of a socket that does not wait.
+        rustix::fs::fcntl_setfl(connected, OFlags::empty())?;
+    }
     let numbers = Numbers::find(call, socket)?;
     for copy in &numbers.copies {
         let registered = numbers.registrations(call, *copy);
