@@ -30,7 +30,7 @@ fn the_same_is_a_no_op_and_the_newer_takes_its_place() {
     place.haft(&["verify"]).good();
 }
 
-/// PR10: haft orders versions by SemVer, and asks before it installs an older version.
+/// PR10: haft orders versions by semantic versioning, and asks before it installs an older version.
 #[test]
 fn versions_are_ordered_as_semver_has_it() {
     for (old, new, said) in [
