@@ -142,6 +142,17 @@ fn the_first_list_with_tools_is_pinned() {
     assert!(first.stderr.contains("MCP server `s`: 5 tools pinned"), "{}", first.stderr);
 }
 
+/// haft requests the tools again if a server reports a change before all of its lists are there, so that the first list
+/// is a complete one.
+#[test]
+fn the_first_list_is_not_of_two_moments() {
+    let Some(home) = home("") else { return };
+    home.write("starting", "");
+    let first = home.haft(&["call", "mcp__s__read"]);
+    assert_eq!((first.stdout.as_str(), first.code), ("ran read\n", 0), "{}", first.stderr);
+    assert!(first.stderr.contains("MCP server `s`: 4 tools pinned"), "{}", first.stderr);
+}
+
 #[test]
 fn a_tool_that_is_gone_is_told_and_one_that_comes_back_is_what_it_was() {
     let Some(home) = pinned() else { return };

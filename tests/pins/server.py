@@ -1,6 +1,6 @@
 """An MCP server whose tools are in tools.json of the folder that it works in: on standard input, or over HTTP where its
 argument names the file to write its port to. A call of `change` puts next.json in their place and says so; one of `hush`
-does so without a word."""
+does so without a word. With the file `starting` it has no tools until its resources are listed."""
 
 import http.server
 import json
@@ -16,12 +16,19 @@ def answer(message, told):
             "capabilities": {"tools": {"listChanged": True}},
             "serverInfo": {"name": "changing", "version": "1"},
         }
+        if os.path.exists("starting"):
+            result["capabilities"]["resources"] = {}
         if os.path.exists("instructions"):
             with open("instructions", encoding="utf-8") as file:
                 result["instructions"] = file.read()
     elif method == "tools/list":
         with open("tools.json", encoding="utf-8") as file:
-            result = {"tools": json.load(file)}
+            result = {"tools": [] if os.path.exists("starting") else json.load(file)}
+    elif method == "resources/list":
+        if os.path.exists("starting"):
+            os.remove("starting")
+            told({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"})
+        result = {"resources": [{"uri": "file:///guide", "name": "guide"}]}
     elif method == "tools/call":
         name = message["params"]["name"]
         if name in ("change", "hush"):

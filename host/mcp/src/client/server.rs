@@ -32,6 +32,9 @@ const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// The wait for further changes before a changed list is requested.
 const SETTLE: Duration = Duration::from_millis(200);
 
+/// Maximum number of requests of all lists in a row. A server that reports a change during each is asked later.
+const MAX_LISTINGS: usize = 3;
+
 /// Maximum number of queued resource changes for a slow client. Beyond it the client gets the latest ones.
 const MAX_UPDATES: usize = 256;
 
@@ -308,13 +311,25 @@ impl Server {
         Ok(connection)
     }
 
+    /// Requests all lists, again if the server reports a change meanwhile: otherwise the tools of a starting server
+    /// would be older than its resources.
+    async fn ask(&self, connection: &Connection) -> Result<ToolList, ServerError> {
+        let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
+        let mut asked = 0;
+        loop {
+            let mut sent = connection.tools(limits, &self.config.redactor).await?;
+            sent.offers = Box::pin(ServerOffers::ask(connection, limits, &self.config.redactor)).await;
+            asked += 1;
+            if asked == MAX_LISTINGS || !connection.takes_change() {
+                sent.pin_words();
+                return Ok(sent);
+            }
+        }
+    }
+
     /// Requests and stores the list.
     async fn refresh(&self, connection: &Connection) -> Result<Arc<ToolList>, ServerError> {
-        let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
-        let mut sent = connection.tools(limits, &self.config.redactor).await?;
-        sent.offers = Box::pin(ServerOffers::ask(connection, limits, &self.config.redactor)).await;
-        sent.pin_words();
-        let sent = Arc::new(sent);
+        let sent = Arc::new(self.ask(connection).await?);
         let (listed, before) = {
             let mut known = self.known.lock();
             let listed = self.offered(&sent);
