@@ -346,7 +346,7 @@ async fn a_full_line_loses_no_call() {
     gate.until_answered("program__far__mark", json!({ "mark": "after" })).await;
     tokio::task::spawn_blocking(move || both.iter_mut().for_each(Worker::end)).await.unwrap();
     judge("a full line", &world, &tally, all);
-    let too_many = tally.why("too many calls wait");
+    let too_many = tally.why("too many calls are waiting");
     eprintln!(
         "of those that did not run {too_many} found no room, and {} waited",
         tally.unrun.len() - too_many
