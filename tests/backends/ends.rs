@@ -82,7 +82,7 @@ async fn a_killed_pane_ends_its_command_and_is_made_again() {
 
 /// BE06, MK06: after the user typed `exit` in the pane, the next command gets a new pane.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pane_whose_shell_was_left_is_made_again_with_a_notice() {
+async fn a_pane_whose_shell_was_left_is_made_again() {
     for kind in with_panes() {
         let bed = Bed::new(&kind).await;
         bed.run("true").await;

@@ -295,7 +295,7 @@ fn a_page_that_is_closed_ends_the_wait() {
 
 /// A question with a text that is too long shows its start, and says that it is cut.
 #[test]
-fn a_question_shows_what_would_change() {
+fn a_long_text_in_a_question_is_cut() {
     let stage = Stage::new("confirm = [\"ec*\"]\n");
     let browser = Browser::open(&stage);
     let stream = browser.stream();
