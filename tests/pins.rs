@@ -299,6 +299,27 @@ async fn a_model_does_not_see_what_is_held_back() {
     assert!(told.contains("tool `read` has changed: description") && !told.contains("ran read"), "{told}");
 }
 
+/// A tool that a server adds while an agent runs is held back: the model's call gets the reason, and the user a line.
+#[tokio::test]
+async fn a_tool_that_is_new_during_a_run_is_held_back_with_the_reason() {
+    let Some(home) = pinned() else { return };
+    home.write("next.json", &now(&[tool("read", "Reads a file"), tool("more", "New")]).to_string());
+    let call = |id: &str, tool: &str| calls(&[(id, tool, "{}")]);
+    let fake = Fake::start([call("c1", "mcp__s__change"), call("c2", "mcp__s__more"), says("done")]).await;
+    let provider = format!(
+        "[provider]\nname = \"openai\"\nmodel = \"m\"\nformat = \"chat\"\nbase_url = \"{}\"\n",
+        fake.base_url()
+    );
+    let text = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    home.write("program.toml", &(text + &provider));
+    let answer = tokio::task::spawn_blocking(move || home.haft(&["run", "more"])).await.unwrap();
+    assert_eq!(answer.code, 0, "{}", answer.stderr);
+    let line = format!("MCP server `s`: tool `more` is new; {WAY_OUT}");
+    assert!(answer.stderr.contains(&line), "{}", answer.stderr);
+    let told = fake.requests()[2].to_string();
+    assert!(told.contains(&line) && !told.contains("ran more"), "{told}");
+}
+
 /// A server at an address; ended when dropped.
 struct Running(Child);
 

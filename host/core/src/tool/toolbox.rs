@@ -110,13 +110,15 @@ impl Toolbox {
     }
 
     /// Returns these tools with `tools` in place of those whose names `are_replaced`. New tools are last. They have
-    /// the grant, the limits and the origin of `like`, and no rules or hooks.
+    /// the grant, the limits and the origin of `like`, and no rules or hooks. `withheld` are the names of absent tools
+    /// among them, with the reasons.
     #[must_use]
     pub fn replacing(
         &self,
         are_replaced: impl Fn(&str) -> bool,
         like: &Entry,
         tools: Vec<Arc<dyn Tool>>,
+        withheld: Vec<(String, String)>,
     ) -> Self {
         let is_kept = |def: &ToolDef| !are_replaced(&def.name) || tools.iter().any(|tool| tool.def() == def);
         let gone: Vec<String> =
@@ -126,7 +128,9 @@ impl Toolbox {
             // An existing tool is unchanged.
             let _same: Result<_, _> = renewed.put(like.of(tool));
         }
-        renewed
+        let others = self.withheld.iter().filter(|(name, _)| !are_replaced(name)).cloned();
+        let withheld: Vec<_> = withheld.into_iter().chain(others).collect();
+        renewed.withholding(withheld)
     }
 
     fn put(&mut self, entry: Entry) -> Result<(), DuplicateTool> {

@@ -14,6 +14,7 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Rules, Tool, Toolbox};
 use haft_manifest::ToolPattern;
 use haft_mcp::client::{Server, ServerTool, exposed, owns};
+use haft_mcp::pins::{Difference, way_out};
 
 /// Updates the tools of an agent.
 pub struct Renewal {
@@ -84,8 +85,17 @@ impl Renewal {
         });
         let tools =
             tools.map(|tool| Arc::new(ServerTool::new(&watched.server, &listed, tool)) as Arc<dyn Tool>);
-        Some(toolbox.replacing(is_own, like, tools.collect()))
+        let held = listed.differences.iter().filter(|one| one.holds());
+        let held = held.map(|one| (exposed(name, one.tool()), held_back(name, one)));
+        Some(toolbox.replacing(is_own, like, tools.collect(), held.collect()))
     }
+}
+
+/// Returns the reason why a tool of `server` is held back, and reports it to the user.
+fn held_back(server: &str, difference: &Difference) -> String {
+    let line = format!("MCP server `{server}`: {difference}; {}", way_out(server));
+    tracing::warn!("{line}");
+    line
 }
 
 #[async_trait]
