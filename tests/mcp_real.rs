@@ -78,6 +78,7 @@ async fn load(home: &Home) -> Program {
         program: Some(home.work().join("program.toml")),
         ask: Ask::WhereUnknown,
         no_journal: true,
+        pins_first_lists: true,
         confiner: Some(confiner()),
         ..Options::default()
     };

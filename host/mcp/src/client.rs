@@ -28,6 +28,7 @@ mod message;
 pub mod oauth;
 mod offer;
 mod offers;
+mod param_headers;
 mod pending;
 mod request;
 mod server;

@@ -186,7 +186,7 @@ impl Connection {
         limits: RequestLimits<'_>,
         redactor: &Redactor,
     ) -> Result<ToolList, ServerError> {
-        let mut listing = ToolListBuilder::default();
+        let mut listing = ToolListBuilder::new(self.child.is_none() && self.is_stateless());
         if self.peer.peer_info().is_some_and(|info| info.capabilities.tools.is_none()) {
             return Ok(listing.finish());
         }

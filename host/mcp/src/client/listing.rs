@@ -6,9 +6,9 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::ServerError;
 use super::calls::shortened;
 use super::offers::ServerOffers;
+use super::{ServerError, param_headers};
 use crate::pins::{Difference, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
@@ -131,6 +131,8 @@ pub struct Rejected {
 /// Collects the pages of a list.
 #[derive(Debug, Default)]
 pub(super) struct ToolListBuilder {
+    /// Whether calls have headers of arguments, which have to be valid.
+    has_param_headers: bool,
     listed: ToolList,
     names: HashSet<String>,
     cursors: HashSet<String>,
@@ -139,6 +141,11 @@ pub(super) struct ToolListBuilder {
 }
 
 impl ToolListBuilder {
+    /// Returns a builder for the list of a server whose calls may have headers of arguments.
+    pub(super) fn new(has_param_headers: bool) -> Self {
+        Self { has_param_headers, ..Self::default() }
+    }
+
     /// Adds a page, the result of `tools/list`. Returns the cursor of the next page, if one should be requested.
     pub(super) fn page(&mut self, result: &Value) -> Result<Option<String>, ServerError> {
         let tools = result.get("tools").and_then(Value::as_array);
@@ -174,7 +181,9 @@ impl ToolListBuilder {
 
     fn tool(&mut self, tool: &Value) {
         let name = tool.get("name").and_then(Value::as_str).map(|name| shortened(name.to_owned()));
-        match parse_tool(tool, name.as_deref()) {
+        let headers =
+            if self.has_param_headers { param_headers::check(&tool["inputSchema"]) } else { Ok(()) };
+        match headers.and_then(|()| parse_tool(tool, name.as_deref())) {
             Ok(taken) if self.names.insert(taken.name.clone()) => {
                 self.listed.tools.push(taken);
                 self.listed.sent.push(tool.clone());
