@@ -3,13 +3,14 @@
 
 use std::collections::HashSet;
 
-use reqwest::header::HeaderName;
 use serde_json::{Map, Value};
 
 /// The keyword that names the header of an argument.
 const ANNOTATION: &str = "x-mcp-header";
 /// The types of values that a header can have.
 const TYPES: [&str; 3] = ["string", "integer", "boolean"];
+/// Characters of a header's name besides letters and digits (RFC 9110, `token`).
+const TOKEN: &[u8] = b"!#$%&'*+-.^_`|~";
 /// Keywords whose values are no schemas.
 const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
 
@@ -60,7 +61,8 @@ fn is_annotated(value: &Value) -> bool {
 }
 
 fn header(schema: &Map<String, Value>, value: &Value, headers: &mut HashSet<String>) -> Result<(), String> {
-    let name = value.as_str().filter(|name| HeaderName::try_from(*name).is_ok());
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || TOKEN.contains(&byte);
+    let name = value.as_str().filter(|name| !name.is_empty() && name.bytes().all(is_token));
     let name = name.ok_or_else(|| format!("`{ANNOTATION}` must be the name of a header, not {value}"))?;
     if !schema.get("type").and_then(Value::as_str).is_some_and(|kind| TYPES.contains(&kind)) {
         return Err(format!("`{ANNOTATION}: {name}` needs a type of {}", TYPES.join(", ")));
