@@ -299,11 +299,12 @@ async fn a_model_does_not_see_what_is_held_back() {
     assert!(told.contains("tool `read` has changed: description") && !told.contains("ran read"), "{told}");
 }
 
-/// A tool that a server adds while an agent runs is held back: the model's call gets the reason, and the user a line.
+/// A tool that a server adds while an agent runs is held back: the model's call gets the reason, and the user one
+/// line. Tools that program.toml does not offer are not reported.
 #[tokio::test]
 async fn a_tool_that_is_new_during_a_run_is_held_back_with_the_reason() {
     let Some(home) = pinned() else { return };
-    home.write("next.json", &now(&[tool("read", "Reads a file"), tool("more", "New")]).to_string());
+    home.write("next.json", &now(&[tool("more", "New"), tool("other", "New")]).to_string());
     let call = |id: &str, tool: &str| calls(&[(id, tool, "{}")]);
     let fake = Fake::start([call("c1", "mcp__s__change"), call("c2", "mcp__s__more"), says("done")]).await;
     let provider = format!(
@@ -311,11 +312,13 @@ async fn a_tool_that_is_new_during_a_run_is_held_back_with_the_reason() {
         fake.base_url()
     );
     let text = fs::read_to_string(home.work().join("program.toml")).unwrap();
+    let text = text.replace("\ncommand", "\ntools = [\"change\", \"more\"]\ncommand");
     home.write("program.toml", &(text + &provider));
     let answer = tokio::task::spawn_blocking(move || home.haft(&["run", "more"])).await.unwrap();
     assert_eq!(answer.code, 0, "{}", answer.stderr);
     let line = format!("MCP server `s`: tool `more` is new; {WAY_OUT}");
-    assert!(answer.stderr.contains(&line), "{}", answer.stderr);
+    assert_eq!(answer.stderr.matches(&format!("WARN {line}")).count(), 1, "{}", answer.stderr);
+    assert!(!answer.stderr.contains("`other`"), "{}", answer.stderr);
     let told = fake.requests()[2].to_string();
     assert!(told.contains(&line) && !told.contains("ran more"), "{told}");
 }

@@ -269,6 +269,11 @@ impl fmt::Display for Difference {
     }
 }
 
+/// Returns the reason why a tool of `server` is held back, with the user's remedy.
+pub fn reason(server: &str, difference: &Difference) -> String {
+    format!("MCP server `{server}`: {difference}; {}", way_out(server))
+}
+
 /// Returns the user's remedy for a tool of `server` that is held back.
 pub fn way_out(server: &str) -> String {
     format!("`haft update {server}` shows the difference and asks")

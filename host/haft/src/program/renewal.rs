@@ -14,7 +14,7 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Rules, Tool, Toolbox};
 use haft_manifest::ToolPattern;
 use haft_mcp::client::{Server, ServerTool, exposed, owns};
-use haft_mcp::pins::{Difference, way_out};
+use haft_mcp::pins::reason;
 
 /// Updates the tools of an agent.
 pub struct Renewal {
@@ -79,23 +79,20 @@ impl Renewal {
         let (listed, _) = watched.server.remembered()?;
         let is_chosen =
             |tool: &str, patterns: &[ToolPattern]| patterns.iter().any(|pattern| pattern.matches(tool));
-        let tools = listed.tools.iter().filter(|tool| {
-            watched.patterns.as_ref().is_none_or(|patterns| is_chosen(&tool.name, patterns))
-                && (self.patterns.is_empty() || is_chosen(&exposed(name, &tool.name), &self.patterns))
-        });
+        let is_offered = |own: &str| {
+            watched.patterns.as_ref().is_none_or(|patterns| is_chosen(own, patterns))
+                && (self.patterns.is_empty() || is_chosen(&exposed(name, own), &self.patterns))
+        };
+        let tools = listed.tools.iter().filter(|tool| is_offered(&tool.name));
         let tools =
             tools.map(|tool| Arc::new(ServerTool::new(&watched.server, &listed, tool)) as Arc<dyn Tool>);
-        let held = listed.differences.iter().filter(|one| one.holds());
-        let held = held.map(|one| (exposed(name, one.tool()), held_back(name, one)));
-        Some(toolbox.replacing(is_own, like, tools.collect(), held.collect()))
+        let held = listed.differences.iter().filter(|one| one.holds() && is_offered(one.tool()));
+        let held: Vec<_> = held.map(|one| (exposed(name, one.tool()), reason(name, one))).collect();
+        for (_, why) in held.iter().filter(|(tool, why)| toolbox.withheld(tool) != Some(why.as_str())) {
+            tracing::warn!("{why}");
+        }
+        Some(toolbox.replacing(is_own, like, tools.collect(), held))
     }
-}
-
-/// Returns the reason why a tool of `server` is held back, and reports it to the user.
-fn held_back(server: &str, difference: &Difference) -> String {
-    let line = format!("MCP server `{server}`: {difference}; {}", way_out(server));
-    tracing::warn!("{line}");
-    line
 }
 
 #[async_trait]

@@ -31,7 +31,7 @@ use haft_mcp::client::{
     self, Account, Config, Endpoint, Host, Rejected, RemoteTool, Server, ServerError, ServerOffer,
     ServerTool, ToolList, Values, server_skills, skill_pattern,
 };
-use haft_mcp::pins::way_out;
+use haft_mcp::pins::{reason, way_out};
 
 /// Time limit for all servers with unknown tools. A slower server continues to start, and is available at the next
 /// load.
@@ -361,8 +361,8 @@ impl Declared<'_> {
             let line = format!("MCP server `{}`: {one}", self.name());
             let exposed = client::exposed(self.name(), one.tool());
             let what = if one.holds() { "held back until you agree" } else { "this server" };
-            found.problems.push(Problem::new(line.clone()).at(self.span, what).warning().hint(hint.clone()));
-            found.held.push((exposed, format!("{line}; {hint}")));
+            found.problems.push(Problem::new(line).at(self.span, what).warning().hint(hint.clone()));
+            found.held.push((exposed, reason(self.name(), one)));
         }
     }
 
