@@ -19,6 +19,9 @@ use crate::cli::{Answer, Home};
 const SERVER: &str = include_str!("child_secrets/server.py");
 const PROGRAMS: &str = include_str!("child_secrets/programs.py");
 const MEMORY: &str = include_str!("child_secrets/memory.py");
+const HOSTS: &str = include_str!("child_secrets/hosts.py");
+const CLIENTS: &str = include_str!("child_secrets/clients.py");
+const WAYS: &str = include_str!("child_secrets/ways.py");
 
 /// A home whose haft trusts an authority and has a secret in `$REAL`, and hosts that require the secret.
 struct World {
@@ -69,7 +72,13 @@ impl World {
 
     /// Starts another host.
     fn start(&mut self, more: &[&str]) {
-        let files = ["server.py", "host.pem", "host.key"].map(|name| self.path(name));
+        let (host, _) = self.started("server.py", more);
+        self.hosts.push(host);
+    }
+
+    /// Runs a program of hosts. Returns the ports of all of them too.
+    fn started(&self, program: &str, more: &[&str]) -> (Host, Vec<u16>) {
+        let files = [program, "host.pem", "host.key"].map(|name| self.path(name));
         let mut child = Command::new("python3")
             .args(files)
             .arg(&self.secret)
@@ -79,11 +88,37 @@ impl World {
             .spawn()
             .unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-        let port = said.next().unwrap().parse().unwrap();
+        let ports = said.next().unwrap();
+        let ports: Vec<u16> = ports.split(' ').map(|port| port.parse().unwrap()).collect();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let heard = lines.clone();
         std::thread::spawn(move || said.for_each(|line| heard.lock().unwrap().push(line)));
-        self.hosts.push(Host { child, port, lines });
+        (Host { child, port: ports[0], lines }, ports)
+    }
+
+    /// Starts the hosts of the ways, and writes the ways and program.toml: the first host and the third one have the
+    /// secret and rules, the third one has another name at its address, and the last one is not granted. Returns the
+    /// words of the command line of the ways.
+    fn with_ways(&self) -> (Host, String) {
+        fs::write(self.path("hosts.py"), HOSTS).unwrap();
+        let (host, ports) = self.started("hosts.py", &[]);
+        let [first, other, shared, closed] = ports[..] else { panic!("{ports:?}") };
+        for (name, text) in [("clients.py", CLIENTS), ("ways.py", WAYS)] {
+            self.home.write(name, text);
+        }
+        let rules = ["GET ok", "GET socket", "GET answers/*", "GET area/**", "POST upload"]
+            .map(|rule| format!("\"{}\"", rule.replace(' ', &format!(" https://localhost:{first}/"))));
+        let rules = rules.join(", ");
+        self.home.write(
+            "program.toml",
+            &format!(
+                "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nhosts = [\"localhost:{first}\", \"localhost:{other}\", \
+                 \"localhost:{shared}\", \"127.0.0.1:{shared}\"]\n[sandbox.secrets.key]\nenv = \"REAL\"\n\
+                 hosts = [\"localhost:{first}\", \"localhost:{shared}\"]\nvariable = \"TOKEN\"\n\
+                 allow = [{rules}, \"GET https://localhost:{shared}/ok\"]\n"
+            ),
+        );
+        (host, format!("{first} {other} {shared} {closed}"))
     }
 
     fn port(&self) -> u16 {
@@ -263,6 +298,40 @@ fn a_placeholder_is_worth_something_for_its_own_process_alone() {
     );
     assert!(said.stdout.trim_end().ends_with("ca.pem"), "{}{}", said.stdout, said.stderr);
     assert!(!said.stdout.contains("changed by"), "{}", said.stdout);
+}
+
+/// No attempt of the catalogue brings the secret to the child, to another host or into a request that the rules forbid. The
+/// hosts check each request too.
+#[test]
+fn no_way_leads_a_secret_out() {
+    let world = World::new();
+    let (hosts, ports) = world.with_ways();
+    let sibling = world.bash("echo \"token $TOKEN\"").stdout;
+    let sibling = sibling.lines().find_map(|line| line.strip_prefix("token ")).unwrap();
+    let said = world.bash(&format!("python3 ways.py {ports} {sibling}"));
+    let lines = |start: &str| said.stdout.lines().filter(|line| line.starts_with(start)).count();
+    let held = lines("held ");
+    assert!(
+        lines("OUT ") == 0 && said.stdout.contains(&format!("{held} ways")) && held >= 330,
+        "{held}: {}{}",
+        said.stdout,
+        said.stderr
+    );
+    let wrong = hosts.lines.lock().unwrap().clone();
+    assert!(wrong.is_empty(), "{wrong:?} {}", said.stdout);
+}
+
+/// With the secret itself and without haft the attempts succeed, which proves that the catalogue works.
+#[test]
+fn the_ways_lead_a_secret_out_where_nothing_holds_them() {
+    let world = World::new();
+    let (hosts, ports) = world.with_ways();
+    let mut command = Command::new("python3");
+    command.arg("ways.py").args(ports.split(' ')).arg("none").current_dir(world.home.work());
+    let said = Answer::from(command.env("TOKEN", &world.secret).output().unwrap());
+    let out = said.stdout.lines().filter(|line| line.starts_with("OUT ")).count();
+    let wrong = hosts.lines.lock().unwrap().len();
+    assert!(out >= 200 && wrong >= 100, "{out}, {wrong}: {}{}", said.stdout, said.stderr);
 }
 
 /// A command with its own grant reads its placeholder file and authenticates with the placeholder; its host has no

@@ -20,6 +20,7 @@ pub(crate) mod servers;
 mod short_path;
 mod skills;
 mod stdio;
+mod tasks;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,14 @@
-"""A model of four vendors' formats for .ci/steps/mcp-clients: `mcp-clients.py SEEN`. Calls the tool `echo` once, and ends. Prints its
-address, and writes to SEEN the path of each request that has what the tool answered."""
+"""A model of four vendors' formats for .ci/steps/mcp-clients and agent-plugins: `mcp-clients.py SEEN [TOOL ARGUMENTS ANSWER]`. Calls
+the tool, `echo` without one, once, and ends. Prints its address, and writes to SEEN each request that has what the tool answered: a line
+with its path and its body."""
 
 import http.server
 import json
 import sys
 
-ARGUMENTS = {"message": "4711"}
-ANSWER = "Echo: 4711"
+SEEN = sys.argv[1]
+TOOL, ARGUMENTS, ANSWER = sys.argv[2:] or ["echo", '{"message": "4711"}', "Echo: 4711"]
+ARGUMENTS = json.loads(ARGUMENTS)
 USAGE = {"input_tokens": 1, "output_tokens": 1}
 
 
@@ -15,7 +17,7 @@ def tool(request):
     for entry in request.get("tools") or []:
         for one in entry.get("functionDeclarations") or entry.get("tools") or [entry]:
             name = one.get("name") or (one.get("function") or {}).get("name") or ""
-            if name.endswith("echo"):
+            if name.endswith(TOOL):
                 # What Codex has in a namespace is called by both.
                 return name, entry.get("name") if "tools" in entry else None
     return None, None
@@ -72,8 +74,8 @@ class Model(http.server.BaseHTTPRequestHandler):
         name, space = tool(json.loads(body))
         if ANSWER in body:
             name = None
-            with open(sys.argv[1], "a", encoding="utf-8") as seen:
-                seen.write(path + "\n")
+            with open(SEEN, "a", encoding="utf-8") as seen:
+                seen.write(f"{path} {json.dumps(json.loads(body))}\n")
         lines = []
         for event in form(name, space):
             lines += [f"event: {event['type']}\n"] if "type" in event else []

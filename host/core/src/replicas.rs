@@ -1,13 +1,14 @@
 //! The state that several processes share if they serve one program behind a load balancer: a key, used ids, and
 //! the state of long calls. The implementor of [`Replicas`] chooses the storage.
 
+use std::any::Any;
 use std::fmt::Debug;
 use std::io;
-use std::pin::Pin;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretBox;
+use tokio_util::sync::CancellationToken;
 
 /// The length of the key in bytes.
 pub const KEY_BYTES: usize = 32;
@@ -18,9 +19,8 @@ pub const KEPT: Duration = Duration::from_hours(1);
 /// The signing key of all replicas.
 pub type SharedKey = SecretBox<[u8; KEY_BYTES]>;
 
-/// A future that completes when a replica asks to cancel the task. While it is polled, other replicas see the task
-/// as running.
-pub type Cancelled = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// A running task: all replicas see the task as running until this value is dropped.
+pub type RunningTask = Box<dyn Any + Send>;
 
 /// The shared state of the replicas of one server. Names are at most 64 hexadecimal digits.
 ///
@@ -41,9 +41,13 @@ pub trait Replicas: Debug + Send + Sync {
     /// Returns the last stored state of the task `name`, if it has not expired.
     async fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// Waits, in the replica that runs the task `name`, for requests to cancel it.
-    async fn listen(&self, name: &str) -> io::Result<Cancelled>;
+    /// Registers this replica as the one that runs the task `name`. Cancels `stop` if a replica asks to cancel the task.
+    async fn run(&self, name: &str, stop: CancellationToken) -> io::Result<RunningTask>;
 
     /// Returns whether a replica runs the task `name`. With `cancel`, asks it to stop.
     async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool>;
+
+    /// The age of a running task's last stored state from which [`reach`](Self::reach) is to be asked whether the
+    /// task still runs: zero where the answer is certain and costs nothing.
+    fn silence(&self) -> Duration;
 }

@@ -16,12 +16,11 @@ mod names;
 mod offers;
 mod person;
 mod questions;
+mod replicas;
 mod snapshot;
 pub mod stdio;
 mod tasks;
 
 pub use self::questions::Questions;
+pub use self::replicas::of_user as replicas_of_user;
 pub use self::snapshot::{Fallback, PATIENCE, Publisher, ServerInfo, ToolSnapshot, ToolSnapshots};
-
-#[cfg(test)]
-mod tests;

@@ -15,13 +15,15 @@ use secrecy::ExposeSecret;
 use tokio::io::AsyncReadExt;
 use tokio::sync::OnceCell;
 use tokio_stream::StreamExt;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::link::{Link, STORE};
 use super::link::{Server, Settings};
 use super::message::random_name;
 use super::stores::Kept;
 use super::{LinkError, subjects, unusable};
-use haft_core::replicas::{Cancelled, KEY_BYTES, Replicas, SharedKey};
+use haft_core::replicas::{KEY_BYTES, Replicas, RunningTask, SharedKey};
 
 /// The entry of the key in its bucket.
 const KEY: &str = "key";
@@ -34,6 +36,10 @@ const MAX_OBJECT: usize = 256 << 20;
 
 /// Time limit for storing or reading an object.
 const MOVING: Duration = Duration::from_mins(1);
+
+/// The age of a task's last state at which its replica may be dead: several intervals between two states, and the
+/// difference of clocks.
+const SILENCE: Duration = Duration::from_mins(1);
 
 /// The message that asks a replica to cancel a task.
 const STOP: &[u8] = b"cancel";
@@ -176,11 +182,11 @@ impl Replicas for SharedState {
         Self::load_from(connected, name).await.map_err(io::Error::other)
     }
 
-    async fn listen(&self, name: &str) -> io::Result<Cancelled> {
+    async fn run(&self, name: &str, stop: CancellationToken) -> io::Result<RunningTask> {
         let link = self.connected().await.map_err(io::Error::other)?.link.clone();
         let subject = subjects::task(&link.prefix, name);
         let asked = link.client.subscribe(subject).await.map_err(io::Error::other)?;
-        Ok(Box::pin(until_cancelled(link, asked)))
+        Ok(Box::new(AbortOnDropHandle::new(tokio::spawn(answer(link, asked, stop)))))
     }
 
     async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool> {
@@ -194,20 +200,22 @@ impl Replicas for SharedState {
             Err(late) => Err(io::Error::other(unusable("a replica does not answer", &late))),
         }
     }
+
+    fn silence(&self) -> Duration {
+        SILENCE
+    }
 }
 
-/// Answers questions about a running task, until it is cancelled.
-async fn until_cancelled(link: Arc<Link>, mut asked: Subscriber) {
+/// Answers questions about a running task, which a replica may ask to cancel.
+async fn answer(link: Arc<Link>, mut asked: Subscriber, stop: CancellationToken) {
     while let Some(Message { payload, reply, .. }) = asked.next().await {
         if let Some(reply) = reply {
             let _ = link.client.publish(reply, Bytes::new()).await;
         }
         if *payload == *STOP {
-            return;
+            stop.cancel();
         }
     }
-    // The connection is closed for good: no request can arrive.
-    std::future::pending::<()>().await;
 }
 
 impl std::fmt::Debug for SharedState {

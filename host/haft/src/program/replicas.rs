@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use super::{Program, Running};
 use haft_core::grant::Root;
-use haft_mcp::server::{Questions, ToolSnapshots};
+use haft_mcp::server::{ToolSnapshots, replicas_of_user};
 use haft_nats::SharedState;
 
 /// The file with the machine's name on Linux.
@@ -25,14 +25,14 @@ pub(super) fn shared(
 ) -> ToolSnapshots {
     let Program { manifest, machines, identity, .. } = program;
     if !over_http || !machines.are_met(manifest) {
-        return offers.with_questions(of_this_user(program));
+        return offers.with_replicas(replicas_of_user(program.dirs.approvals()), served(program));
     }
     let server = machines.server(manifest, &program.dirs.home, &program.redactor);
     let shared = Arc::new(SharedState::at(Arc::new(server)));
     running.share(shared.clone());
     // A name contains no NUL.
     let whole = format!("{}\0{}", identity.program, identity.digest);
-    let offers = offers.with_replicas(shared, whole.into_bytes(), machine());
+    let offers = offers.with_replicas(shared, whole.into_bytes()).at_machine(machine());
     let questions = offers.questions().clone();
     tokio::spawn(async move {
         // Otherwise the first question would wait for this preparation.
@@ -43,15 +43,15 @@ pub(super) fn shared(
     offers
 }
 
-/// Returns the questions of a program. An answer is valid for every haft of this user that serves this
+/// Identifies what is served here. Answers to questions and tasks are valid for every haft of this user that serves this
 /// program.toml for this workspace.
-fn of_this_user(program: &Program) -> Questions {
+fn served(program: &Program) -> Vec<u8> {
     let path = &program.manifest.path;
     let path = path.canonicalize().unwrap_or_else(|_| path.clone());
     let workspace = program.grant.workspace().map(Root::path);
     let names = [Some(path.as_path()), workspace].map(|path| path.unwrap_or(Path::new("")).as_os_str());
     // A path contains no NUL.
-    Questions::in_folder(program.dirs.approvals(), names.map(OsStrExt::as_bytes).join(&0))
+    names.map(OsStrExt::as_bytes).join(&0)
 }
 
 /// Returns the name of this machine.

@@ -20,11 +20,10 @@ use std::time::{Duration, Instant};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CancelTaskMethod, ClientCapabilities, ClientRequest, ConstString, CustomResult, DiscoverResult,
-    ErrorCode, ExtensionCapabilities, GetTaskMethod, Implementation, InitializeRequestParams,
-    InitializeResult, JsonObject, LoggingLevel, PaginatedRequestParams, PingRequestMethod, ProtocolVersion,
-    ServerConfig, ServerResult, SetLevelRequestMethod, SubscribeRequestMethod, TASKS_EXTENSION_ID,
-    UnsubscribeRequestMethod, UpdateTaskMethod,
+    ClientCapabilities, ClientRequest, ConstString, CustomResult, DiscoverResult, ErrorCode,
+    ExtensionCapabilities, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
+    LoggingLevel, PaginatedRequestParams, PingRequestMethod, ProtocolVersion, ServerConfig, ServerResult,
+    SetLevelRequestMethod, SubscribeRequestMethod, TASKS_EXTENSION_ID, UnsubscribeRequestMethod,
 };
 use serde_json::{Value, json};
 
@@ -176,7 +175,9 @@ impl Handler {
         match request {
             ClientRequest::DiscoverRequest(_) => {
                 let versions = ProtocolVersion::KNOWN_VERSIONS.to_vec();
-                Ok(DiscoverResult::from_server_info(versions, self.config()).into())
+                let mut config = self.config();
+                config.capabilities.extensions.get_or_insert_default().extend(tasks_extension());
+                Ok(DiscoverResult::from_server_info(versions, config).into())
             }
             ClientRequest::SetLevelRequest(request) => {
                 era.is_earlier::<SetLevelRequestMethod>()?;
@@ -224,10 +225,9 @@ impl Handler {
             ClientRequest::SubscriptionsListenRequest(request) if !era.has_session => {
                 self.listen(request.params.notifications, requester).await
             }
-            ClientRequest::CustomRequest(request) => {
-                Err(custom(&request.method, era, self.shared.snapshots.tasks().is_some()))
-            }
-            request => self.answer_for_task(request, &requester).await,
+            ClientRequest::CustomRequest(request) => Err(custom(&request.method, era)),
+            request if era.is_later => self.answer_for_task(request, &requester).await,
+            request => Err(unknown_method(&request)),
         }
     }
 
@@ -235,25 +235,24 @@ impl Handler {
     async fn answer_for_task(&self, request: ClientRequest, requester: &Requester) -> Answer {
         match request {
             ClientRequest::GetTaskRequest(request) => {
-                let tasks = self.tasks::<GetTaskMethod>(requester)?;
+                let tasks = self.tasks(requester)?;
                 tasks.get(self.shared.caller(), &request.params.task_id).await.map(Into::into)
             }
             ClientRequest::UpdateTaskRequest(request) => {
-                let tasks = self.tasks::<UpdateTaskMethod>(requester)?;
+                let tasks = self.tasks(requester)?;
                 tasks.update(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
             }
             ClientRequest::CancelTaskRequest(request) => {
-                let tasks = self.tasks::<CancelTaskMethod>(requester)?;
+                let tasks = self.tasks(requester)?;
                 tasks.cancel(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
             }
-            request => Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method().to_owned(), None)),
+            request => Err(unknown_method(&request)),
         }
     }
 
     /// Returns the server's description of itself.
     pub(super) fn config(&self) -> ServerConfig {
-        let snapshots = &self.shared.snapshots;
-        server_config(&snapshots.now(), snapshots.tasks().is_some())
+        server_config(&self.shared.snapshots.now())
     }
 
     /// Returns the time limit of the wait for the lists of plugins and servers. Together with the opening of the
@@ -289,10 +288,9 @@ impl Handler {
         Ok(self.shared.snapshots.complete_within(self.patience()).await)
     }
 
-    /// Returns the tasks, where replicas share them and the client knows them.
-    fn tasks<M: ConstString>(&self, requester: &Requester) -> Result<&Tasks, ErrorData> {
-        let tasks = self.shared.snapshots.tasks().ok_or_else(ErrorData::method_not_found::<M>)?;
-        if requester.takes_tasks() { Ok(tasks) } else { Err(tasks_are_missing()) }
+    /// Returns the tasks, if the client declares support for tasks.
+    fn tasks(&self, requester: &Requester) -> Result<&Tasks, ErrorData> {
+        if requester.takes_tasks() { Ok(self.shared.snapshots.tasks()) } else { Err(tasks_are_missing()) }
     }
 
     /// Runs a call until its end or the end of haft.
@@ -378,6 +376,10 @@ impl Era {
             Err(error) => Err(error),
         }
     }
+}
+
+fn unknown_method(request: &ClientRequest) -> ErrorData {
+    ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method().to_owned(), None)
 }
 
 /// Returns a result that is sent unmodified.

@@ -1,23 +1,24 @@
 //! Questions sent in answer to a call, to be answered when the client repeats the call (2026-07-28, "multi round-trip
 //! requests"). The `requestState` that the client returns is signed for one call, caller and program, and expires.
-//! Every process with the key can verify it, including later processes and other replicas; [`Claims`] records its use.
-
-mod claims;
+//! Every process with the key can verify it, including later processes and other replicas; its use is claimed from
+//! [`Replicas`].
 
 use std::io;
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::hmac;
 use rmcp::model::JsonObject;
+use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
-use self::claims::{Claims, FolderClaims, Key, MemoryClaims, ReplicaClaims, TAG, unix_seconds};
+use super::replicas::Memory;
+use haft_core::encoding::hex;
 use haft_core::random;
-use haft_core::replicas::Replicas;
+use haft_core::replicas::{Replicas, SharedKey};
 use haft_core::tool::Question;
 
 /// Maximum time for the user's answer, equal to that of a question during a call.
@@ -32,35 +33,25 @@ const NONCE: usize = 16;
 /// Size in bytes of the signed payload: format, time, nonce and question.
 const PAYLOAD: usize = 1 + 8 + NONCE + size_of::<QuestionHash>();
 
+/// Size in bytes of a signature.
+const TAG: usize = 32;
+
 /// The questions of one program. Clones share the questions.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Questions(Arc<QuestionsState>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct QuestionsState {
-    place: Place,
+    /// The keepers of the key, and of the record of used states.
+    replicas: Arc<dyn Replicas>,
     /// Identifies the program.
     program: Vec<u8>,
-    signing_state: OnceCell<SigningState>,
+    key: OnceCell<Key>,
 }
 
-/// The place of the key and of the claims.
-#[derive(Debug, Default)]
-enum Place {
-    /// This process alone.
-    #[default]
-    Memory,
-    /// A folder that processes of this user share.
-    Folder(PathBuf),
-    /// The shared state of replicas on any machine.
-    Replicas(Arc<dyn Replicas>),
-}
-
+/// The key that signs states.
 #[derive(Debug)]
-struct SigningState {
-    key: Key,
-    claims: Box<dyn Claims>,
-}
+struct Key(hmac::Key);
 
 /// The reason why an answer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -85,25 +76,22 @@ pub(super) type Fingerprint = [u8; 32];
 /// tool's command line.
 pub(super) type QuestionHash = [u8; 32];
 
+impl Default for Questions {
+    /// Returns questions of this process alone.
+    fn default() -> Self {
+        Self::new(Arc::new(Memory::default()), Vec::new())
+    }
+}
+
 impl Questions {
-    /// Returns the questions of `program`, valid for every process that shares `folder`, which is created with the
-    /// first question, for this user alone; no tool may reach it.
-    pub fn in_folder(folder: PathBuf, program: Vec<u8>) -> Self {
-        Self::at(Place::Folder(folder), program)
-    }
-
     /// Returns the questions of `program`, valid at all of `replicas`.
-    pub fn of_replicas(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
-        Self::at(Place::Replicas(replicas), program)
-    }
-
-    fn at(place: Place, program: Vec<u8>) -> Self {
-        Self(Arc::new(QuestionsState { place, program, signing_state: OnceCell::new() }))
+    pub(super) fn new(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
+        Self(Arc::new(QuestionsState { replicas, program, key: OnceCell::new() }))
     }
 
     /// Reads or creates the key, which the first question would wait for otherwise.
     pub async fn prepare(&self) -> io::Result<()> {
-        self.signing_state().await.map(drop)
+        self.key().await.map(drop)
     }
 
     /// Returns a state for the question with these words about `call`.
@@ -115,7 +103,7 @@ impl Questions {
         let until = unix_seconds(SystemTime::now() + LIFE);
         let nonce: [u8; NONCE] = random::bytes()?;
         let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, question_hash].concat();
-        let tag = self.signing_state().await?.key.sign(&self.signed(&payload, call));
+        let tag = self.key().await?.sign(&self.signed(&payload, call));
         Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
     }
 
@@ -126,14 +114,14 @@ impl Questions {
         call: &Fingerprint,
     ) -> io::Result<Result<QuestionHash, UnusableAnswer>> {
         let Some((until, payload, tag)) = parse(state) else { return Ok(Err(UnusableAnswer::Foreign)) };
-        let SigningState { key, claims } = self.signing_state().await?;
-        if !key.is_signed(&self.signed(&payload, call), &tag) {
+        if !self.key().await?.is_signed(&self.signed(&payload, call), &tag) {
             return Ok(Err(UnusableAnswer::Foreign));
         }
         if until <= unix_seconds(SystemTime::now()) {
             return Ok(Err(UnusableAnswer::Late));
         }
-        let is_first = claims.claim(&tag, until).await?;
+        let claimed = self.0.replicas.claim(&hex(&tag)).await;
+        let is_first = claimed.map_err(|error| named("the answer cannot be recorded", &error))?;
         let hash = payload.last_chunk().filter(|_| is_first);
         Ok(hash.copied().ok_or(UnusableAnswer::Used))
     }
@@ -144,43 +132,36 @@ impl Questions {
         [b"haft question\0", payload, &program, call].concat()
     }
 
-    async fn signing_state(&self) -> io::Result<&SigningState> {
-        self.0.signing_state.get_or_try_init(|| SigningState::at(&self.0.place)).await
+    async fn key(&self) -> io::Result<&Key> {
+        let shared = || async {
+            let key = self.0.replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
+            let key = key.map_err(|error| named("the key of approvals is not available", &error))?;
+            Ok(Key(hmac::Key::new(hmac::HMAC_SHA256, key.expose_secret())))
+        };
+        self.0.key.get_or_try_init(shared).await
     }
 }
 
-impl SigningState {
-    async fn at(place: &Place) -> io::Result<Self> {
-        match place {
-            Place::Memory => Self::in_memory(),
-            Place::Folder(folder) => Self::in_folder(folder),
-            Place::Replicas(replicas) => {
-                let key = Key::of_replicas(&**replicas).await?;
-                Ok(Self { key, claims: Box::new(ReplicaClaims(replicas.clone())) })
-            }
-        }
+impl Key {
+    fn sign(&self, message: &[u8]) -> [u8; TAG] {
+        let mut tag = [0; TAG];
+        tag.iter_mut().zip(hmac::sign(&self.0, message).as_ref()).for_each(|(own, byte)| *own = *byte);
+        tag
     }
 
-    fn in_folder(folder: &Path) -> io::Result<Self> {
-        match Key::shared(folder) {
-            Ok(key) => Ok(Self { key, claims: Box::new(FolderClaims::new(folder)) }),
-            // No other process can share a folder that cannot be written.
-            Err(error) if is_forbidden(&error) => {
-                tracing::warn!(%error, "approvals are valid only in this process");
-                Self::in_memory()
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Creates questions for this process alone.
-    fn in_memory() -> io::Result<Self> {
-        Ok(Self { key: Key::generate()?, claims: Box::new(MemoryClaims::default()) })
+    /// Returns whether `tag` is the signature of `message`; compares in constant time.
+    fn is_signed(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
+        hmac::verify(&self.0, message, tag).is_ok()
     }
 }
 
-fn is_forbidden(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+fn named(what: &str, error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("{what}: {error}"))
+}
+
+/// Seconds since 1970; every process of every machine counts them alike.
+fn unix_seconds(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Returns the time, the signed payload and the signature, if `state` has this form.
@@ -210,10 +191,10 @@ pub(super) fn question_hash(question: &Question) -> QuestionHash {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
+    use std::path::Path;
 
     use super::*;
-    use crate::server::tests::OneMap;
+    use crate::server::replicas;
 
     const HASH: QuestionHash = [7; 32];
 
@@ -221,7 +202,7 @@ mod tests {
     const B: Fingerprint = [2; 32];
 
     fn questions_in(folder: &Path, program: &str) -> Questions {
-        Questions::in_folder(folder.to_owned(), program.into())
+        Questions::new(replicas::of_user(folder.to_owned()), program.into())
     }
 
     #[tokio::test]
@@ -239,20 +220,26 @@ mod tests {
         );
     }
 
-    /// C07: of the processes that share the folder, only the first takes the answer.
+    /// C07, RP01: every process that shares the folder accepts the answer, once; no answer is valid while the folder is
+    /// unusable.
     #[tokio::test]
     async fn an_answer_is_good_for_every_process_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let (one, two) = (questions_in(folder.path(), "a"), questions_in(folder.path(), "a"));
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("approvals");
+        let [one, two, other] = ["a", "a", "b"].map(|program| questions_in(&folder, program));
         let state = one.create_state(&A, &HASH).await.unwrap();
-        assert!(
-            questions_in(folder.path(), "b").redeem(&state, &A).await.unwrap().is_err(),
-            "another program"
-        );
-        assert!(two.redeem(&state, &A).await.unwrap() == Ok(HASH));
-        for again in [one, two, questions_in(folder.path(), "a")] {
+        assert_eq!(other.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Foreign));
+        assert_eq!(two.redeem(&state, &B).await.unwrap(), Err(UnusableAnswer::Foreign));
+        assert_eq!(two.redeem(&state, &A).await.unwrap(), Ok(HASH));
+        for again in [&one, &two, &questions_in(&folder, "a")] {
             assert_eq!(again.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Used));
         }
+        let state = one.create_state(&A, &HASH).await.unwrap();
+        std::fs::remove_dir_all(&folder).unwrap();
+        std::fs::write(&folder, "").unwrap();
+        assert!(
+            two.redeem(&state, &A).await.unwrap_err().to_string().contains("the answer cannot be recorded")
+        );
     }
 
     /// C07: no bit of a state can be changed.
@@ -275,33 +262,14 @@ mod tests {
     /// C07: a state is valid for the user's maximum answer time.
     #[tokio::test]
     async fn a_state_ends() {
-        let replicas = Questions::of_replicas(Arc::new(OneMap::default()), "a".into());
-        for questions in [Questions::default(), replicas] {
+        let folder = tempfile::tempdir().unwrap();
+        for questions in [Questions::default(), questions_in(folder.path(), "a")] {
             let old = unix_seconds(SystemTime::now());
             let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &HASH].concat();
-            let tag = questions.signing_state().await.unwrap().key.sign(&questions.signed(&payload, &A));
+            let tag = questions.key().await.unwrap().sign(&questions.signed(&payload, &A));
             let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
             assert_eq!(questions.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Late));
         }
-    }
-
-    /// RP01: another replica accepts the answer to a replica's question, once; no answer is valid while the shared
-    /// state is unreachable.
-    #[tokio::test]
-    async fn an_answer_is_good_for_every_replica_once() {
-        let shared = Arc::new(OneMap::default());
-        let [one, two, other] =
-            ["a", "a", "b"].map(|program| Questions::of_replicas(shared.clone(), program.into()));
-        let state = one.create_state(&A, &HASH).await.unwrap();
-        assert_eq!(other.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Foreign));
-        assert_eq!(two.redeem(&state, &B).await.unwrap(), Err(UnusableAnswer::Foreign));
-        assert_eq!(two.redeem(&state, &A).await.unwrap(), Ok(HASH));
-        for again in [&one, &two] {
-            assert_eq!(again.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Used));
-        }
-        let state = one.create_state(&A, &HASH).await.unwrap();
-        shared.is_gone.store(true, Ordering::Relaxed);
-        assert!(two.redeem(&state, &A).await.unwrap_err().to_string().contains("it is gone"));
     }
 
     #[test]

@@ -11,6 +11,7 @@ use super::listing::{self, ListedTool};
 use super::names::Names;
 use super::offers::ClientOffers;
 use super::questions::Questions;
+use super::replicas::Memory;
 use super::tasks::Tasks;
 use haft_core::replicas::Replicas;
 use haft_core::tool::{Approver, Entry, Session, Toolbox, Widening};
@@ -73,17 +74,11 @@ pub struct ToolSnapshots {
     fallback: Option<Fallback>,
     /// Rights that the user at a client of this machine, or at the page, may give to refused calls.
     widening: Widening,
-    /// The shared state, if this is one of several replicas.
-    replica: Option<Replica>,
+    tasks: Tasks,
+    /// The name of this machine, if this is one of several replicas.
+    machine: Option<Arc<str>>,
     /// The caller of this view; `None`: all tools.
     caller: Option<Arc<str>>,
-}
-
-/// The state of one of several replicas.
-#[derive(Clone, Debug)]
-struct Replica {
-    tasks: Tasks,
-    machine: Arc<str>,
 }
 
 /// The approvers if a client asks no user.
@@ -238,9 +233,17 @@ impl Publisher {
     /// Begins with `snapshot`.
     pub fn new(snapshot: ToolSnapshot) -> (Self, ToolSnapshots) {
         let (sender, receiver) = watch::channel(Arc::new(snapshot));
-        let (questions, widening) = (Questions::default(), Widening::default());
-        let (now, fallback, replica, caller) = (receiver, None, None, None);
-        (Self(sender), ToolSnapshots { now, questions, fallback, widening, replica, caller })
+        let replicas = Arc::new(Memory::default());
+        let snapshots = ToolSnapshots {
+            now: receiver,
+            questions: Questions::new(replicas.clone(), Vec::new()),
+            tasks: Tasks::new(replicas, &[]),
+            fallback: None,
+            widening: Widening::default(),
+            machine: None,
+            caller: None,
+        };
+        (Self(sender), snapshots)
     }
 
     /// Serves `snapshot` from now on. Whether clients see a difference.
@@ -257,20 +260,18 @@ impl Publisher {
 }
 
 impl ToolSnapshots {
-    /// Returns the publisher with the questions to its clients. Without it, a user's answer is valid in this
-    /// process only.
+    /// Returns the publisher for several `replicas`, each of which knows the questions and long calls of all.
+    /// `program` identifies the served program. Without it, questions and long calls are those of this process.
     #[must_use]
-    pub fn with_questions(self, questions: Questions) -> Self {
-        Self { questions, ..self }
+    pub fn with_replicas(self, replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
+        let tasks = Tasks::new(replicas.clone(), &program);
+        Self { tasks, questions: Questions::new(replicas, program), ..self }
     }
 
-    /// Returns the publisher for several `replicas`, each of which knows the questions and long calls of all.
-    /// `program` identifies the served program, `machine` names the machine of this replica.
+    /// Returns the publisher of a replica on the machine of this name.
     #[must_use]
-    pub fn with_replicas(self, replicas: Arc<dyn Replicas>, program: Vec<u8>, machine: String) -> Self {
-        let tasks = Tasks::new(replicas.clone(), &program);
-        let questions = Questions::of_replicas(replicas, program);
-        Self { questions, replica: Some(Replica { tasks, machine: machine.into() }), ..self }
+    pub fn at_machine(self, name: String) -> Self {
+        Self { machine: Some(name.into()), ..self }
     }
 
     /// Returns the publisher with the approvers for clients that ask no user.
@@ -294,14 +295,14 @@ impl ToolSnapshots {
         self.fallback.as_ref()
     }
 
-    /// Returns the calls that became tasks; `None` without other replicas.
-    pub(super) fn tasks(&self) -> Option<&Tasks> {
-        self.replica.as_ref().map(|replica| &replica.tasks)
+    /// Returns the calls that became tasks.
+    pub(super) fn tasks(&self) -> &Tasks {
+        &self.tasks
     }
 
     /// Returns the name of this machine; `None` without other replicas.
     pub(super) fn machine(&self) -> Option<&str> {
-        self.replica.as_ref().map(|replica| &*replica.machine)
+        self.machine.as_deref()
     }
 
     /// Returns the questions to its clients.

@@ -1,6 +1,6 @@
 //! Long calls as tasks (MCP's extension `io.modelcontextprotocol/tasks`): the client gets a task id instead of an
-//! answer, and queries any replica for the state of the call. Offered if replicas share the state, to stateless
-//! clients that declare support for tasks.
+//! answer, and queries any replica for the state of the call. Offered to stateless clients that declare support for
+//! tasks. The processes of one machine are replicas too.
 
 mod record;
 
@@ -18,7 +18,7 @@ use self::record::{Record, State};
 use super::conversation::Requester;
 use haft_core::encoding::hex;
 use haft_core::random;
-use haft_core::replicas::{Cancelled, KEPT, Replicas};
+use haft_core::replicas::{KEPT, Replicas, RunningTask};
 
 /// The duration of a call before it becomes a task: most calls are shorter, and no client has a shorter time
 /// limit.
@@ -29,10 +29,6 @@ const MAX_RUNNING: usize = 256;
 
 /// Interval of records that a task runs.
 const BEAT: Duration = Duration::from_secs(15);
-
-/// The age of the last sign of life at which a task of a silent replica counts as lost: several intervals, and the
-/// difference of clocks.
-const LOST: Duration = Duration::from_mins(1);
 
 /// Interval at which a client should poll.
 const POLL: Duration = Duration::from_secs(1);
@@ -60,10 +56,9 @@ pub(super) struct Tasks {
 /// A task that this process runs.
 struct Running {
     page: Page,
-    /// Resolves when the task is to be cancelled.
-    cancelled: Cancelled,
-    /// Stops the call.
+    /// Stops the call, at the request of any replica.
     stop: CancellationToken,
+    _running: RunningTask,
     _place: OwnedSemaphorePermit,
 }
 
@@ -133,11 +128,11 @@ impl Tasks {
     ) -> io::Result<(Task, Running)> {
         let id = random::name::<{ random::KEY }>()?;
         let name = self.name(caller, &id);
-        let cancelled = self.replicas.listen(&name).await?;
+        let running = self.replicas.run(&name, stop.clone()).await?;
         let record = Record::begun();
         self.replicas.store(&name, record.encode()).await?;
         let page = Page { replicas: self.replicas.clone(), name, created: record.created };
-        Ok((record.task(&id), Running { page, cancelled, stop, _place: place }))
+        Ok((record.task(&id), Running { page, stop, _running: running, _place: place }))
     }
 
     /// Returns the storage key of a caller's task, by the id that only this caller knows.
@@ -151,8 +146,11 @@ impl Tasks {
     pub(super) async fn get(&self, caller: &str, id: &str) -> Result<GetTaskResult, ErrorData> {
         let name = self.name(caller, id);
         let record = self.load(&name).await?;
-        let record =
-            if record.is_older_than(LOST) { self.lost_or_ended(&name, record).await? } else { record };
+        let record = if record.is_older_than(self.replicas.silence()) {
+            self.lost_or_ended(&name, record).await?
+        } else {
+            record
+        };
         Ok(GetTaskResult::new(record.detailed(id)))
     }
 
@@ -163,10 +161,10 @@ impl Tasks {
         }
         // The task may have ended meanwhile.
         let record = self.load(name).await?;
-        if !record.is_older_than(LOST) {
+        if !record.is_older_than(self.replicas.silence()) {
             return Ok(record);
         }
-        let why = "the replica that made the call is gone: the outcome is unknown";
+        let why = "the process that made the call is gone: the outcome is unknown";
         Ok(record.followed_by(State::failed(&ErrorData::internal_error(why, None))))
     }
 
@@ -198,17 +196,13 @@ impl Tasks {
 impl Running {
     /// Runs the call to its end, and stores the result.
     async fn finish<F: Future<Output = CallAnswer> + Send>(self, mut call: Pin<Box<F>>) {
-        let Self { page, mut cancelled, stop, _place } = self;
+        // Other replicas see the task as running until its result is stored.
+        let Self { page, stop, _running, _place } = self;
         let mut beat = tokio::time::interval(BEAT);
         beat.reset();
-        let mut is_cancelled = false;
         let answer = loop {
             tokio::select! {
                 answer = &mut call => break answer,
-                () = &mut cancelled, if !is_cancelled => {
-                    is_cancelled = true;
-                    stop.cancel();
-                }
                 _ = beat.tick() => {
                     if let Err(error) = page.write(State::Working).await {
                         tracing::debug!("the start of a task is not recorded: {error}");
@@ -216,7 +210,7 @@ impl Running {
                 }
             }
         };
-        let state = State::ended(answer, is_cancelled, MAX_ANSWER);
+        let state = State::ended(answer, stop.is_cancelled(), MAX_ANSWER);
         for pause in AGAIN {
             tokio::time::sleep(pause).await;
             match page.write(state.clone()).await {
@@ -239,15 +233,13 @@ fn unreachable(error: &io::Error) -> ErrorData {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::Ordering;
-
     use rmcp::model::{CallToolResult, ContentBlock, TaskPayload};
 
     use super::*;
-    use crate::server::tests::OneMap;
+    use crate::server::replicas::Memory;
 
     /// Returns two replicas, and a task of `ada` that the first runs.
-    async fn begun(shared: &Arc<OneMap>) -> (Tasks, Tasks, String, Running) {
+    async fn begun(shared: &Arc<dyn Replicas>) -> (Tasks, Tasks, String, Running) {
         let [one, two] = [(); 2].map(|()| Tasks::new(shared.clone(), b"program"));
         let place = one.places.clone().try_acquire_owned().unwrap();
         let (task, running) = one.begin("ada", CancellationToken::new(), place).await.unwrap();
@@ -265,7 +257,7 @@ mod tests {
     /// RP03: every replica reports a task of another replica, only to the task's caller.
     #[tokio::test]
     async fn a_task_is_told_of_by_every_replica() {
-        let shared = Arc::new(OneMap::default());
+        let shared: Arc<dyn Replicas> = Arc::new(Memory::default());
         let (one, two, id, running) = begun(&shared).await;
         assert_eq!(payload(&two, &id).await, TaskPayload::Working);
         for caller in ["bob", "", "ad"] {
@@ -278,14 +270,12 @@ mod tests {
             assert_eq!(result["content"][0]["text"], "done");
         }
         assert!(two.update("ada", &id).await.is_err());
-        shared.is_gone.store(true, Ordering::Relaxed);
-        assert!(two.get("ada", &id).await.unwrap_err().message.contains("it is gone"));
     }
 
     /// RP03: any replica stops a task.
     #[tokio::test]
     async fn a_task_is_stopped_by_every_replica() {
-        let shared = Arc::new(OneMap::default());
+        let shared: Arc<dyn Replicas> = Arc::new(Memory::default());
         let (_, two, id, running) = begun(&shared).await;
         let stop = running.stop.clone();
         let call = Box::pin(async move {
@@ -301,12 +291,10 @@ mod tests {
     /// RP03: the death of a replica during a call is reported, and not before it is certain.
     #[tokio::test]
     async fn a_task_whose_replica_died_is_lost() {
-        let shared = Arc::new(OneMap::default());
-        let (one, two, id, _running) = begun(&shared).await;
-        let old = br#"{"created": 1, "updated": 1, "state": "working"}"#;
-        shared.store(&one.name("ada", &id), old.to_vec()).await.unwrap();
-        assert_eq!(payload(&two, &id).await, TaskPayload::Working, "it answers");
-        shared.forget_running();
+        let shared: Arc<dyn Replicas> = Arc::new(Memory::default());
+        let (_, two, id, running) = begun(&shared).await;
+        assert_eq!(payload(&two, &id).await, TaskPayload::Working);
+        drop(running);
         let TaskPayload::Failed { error } = payload(&two, &id).await else { panic!() };
         assert!(error["message"].as_str().unwrap().contains("the outcome is unknown"), "{error:?}");
     }

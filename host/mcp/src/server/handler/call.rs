@@ -157,16 +157,16 @@ impl Handler {
         request: CallToolRequestParams,
         requester: Requester,
     ) -> Answer {
-        let tasks = self.shared.snapshots.tasks();
-        let Some(tasks) = tasks.filter(|_| requester.is_sessionless() && requester.takes_tasks()) else {
+        if !requester.is_sessionless() || !requester.takes_tasks() {
             return self.while_open(self.call(request, requester)).await.map(CallResponse::into_result);
-        };
+        }
         // The task may outlive the request of this handler.
         let own = self.shared.handler();
         let call = |requester| async move {
             own.while_open(own.call(request, requester)).await.and_then(CallResponse::into_response)
         };
         // Boxed: otherwise the future of every call would have its size.
+        let tasks = self.shared.snapshots.tasks();
         Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
     }
 

@@ -1,14 +1,11 @@
 //! The server's description of itself: name, capabilities and instructions to models.
 
-use rmcp::model::{
-    ExtensionCapabilities, Implementation, JsonObject, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig,
-};
+use rmcp::model::{Implementation, JsonObject, SKILLS_EXTENSION_ID, ServerCapabilities, ServerConfig};
 
-use super::tasks_extension;
 use crate::server::snapshot::ToolSnapshot;
 
 /// Returns the server's capabilities, name and instructions.
-pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerConfig {
+pub(super) fn server_config(snapshot: &ToolSnapshot) -> ServerConfig {
     let mut capabilities = ServerCapabilities::default();
     capabilities.logging = Some(JsonObject::new());
     capabilities.tools.get_or_insert_default().list_changed = Some(true);
@@ -22,10 +19,9 @@ pub(super) fn server_config(snapshot: &ToolSnapshot, has_tasks: bool) -> ServerC
         capabilities.completions = (offers.completes || !is_complete).then(JsonObject::new);
     }
     let of_skills = || JsonObject::from_iter([("directoryRead".to_owned(), true.into())]);
-    let skills = (!offers.skills().is_empty()).then(|| (SKILLS_EXTENSION_ID.to_owned(), of_skills()));
-    let extensions: ExtensionCapabilities =
-        has_tasks.then(tasks_extension).into_iter().flatten().chain(skills).collect();
-    capabilities.extensions = (!extensions.is_empty()).then_some(extensions);
+    if !offers.skills().is_empty() {
+        capabilities.extensions = Some([(SKILLS_EXTENSION_ID.to_owned(), of_skills())].into());
+    }
     let info = snapshot.info();
     let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
     own.title.clone_from(&info.title);

@@ -26,16 +26,12 @@ const EARLIER_METHODS: &[&str] =
     &["initialize", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"];
 
 /// Methods that exist only without sessions (2026-07-28).
-const LATER_METHODS: &[&str] = &["subscriptions/listen"];
-
-/// The methods that are answered where calls may become tasks.
-const TASK_METHODS: &[&str] = &["tasks/get", "tasks/update", "tasks/cancel"];
+const LATER_METHODS: &[&str] = &["subscriptions/listen", "tasks/get", "tasks/update", "tasks/cancel"];
 
 /// Returns the error for a request that rmcp does not parse: an unknown method, or invalid parameters.
-pub(super) fn custom(method: &str, era: Era, has_tasks: bool) -> ErrorData {
+pub(super) fn custom(method: &str, era: Era) -> ErrorData {
     let own = if era.is_later { LATER_METHODS } else { EARLIER_METHODS };
-    let tasks = if has_tasks { TASK_METHODS } else { &[] };
-    if [METHODS, own, tasks].iter().any(|methods| methods.contains(&method)) {
+    if [METHODS, own].iter().any(|methods| methods.contains(&method)) {
         return ErrorData::invalid_params(format!("invalid parameters of `{method}`"), None);
     }
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, bounded_text(method), None)

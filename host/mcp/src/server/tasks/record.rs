@@ -64,9 +64,9 @@ impl Record {
         matches!(self.state, State::Working)
     }
 
-    /// Returns whether the recorded task runs, and the record is older than `age`.
+    /// Returns whether the recorded task runs, and the record is of at least this `age`.
     pub(super) fn is_older_than(&self, age: Duration) -> bool {
-        self.is_working() && Duration::from_millis(now().saturating_sub(self.updated)) > age
+        self.is_working() && Duration::from_millis(now().saturating_sub(self.updated)) >= age
     }
 
     /// Returns the task `id` in the form for its client.
