@@ -20,7 +20,7 @@ KEY = f"X-Key: {TOKEN}"
 # The secret begins with the letters here, without being here itself.
 SECRET = re.compile(rb"[Q]Z[Q]Z[0-9a-f]{20}")
 FORBIDDEN = f"GET /leak HTTP/1.1\r\nHost: localhost:{PORT}\r\n{KEY}\r\nConnection: close\r\n\r\n"
-SECONDS = 2
+SECONDS = 4
 # Whether haft runs this process.
 IS_HELD = os.path.exists("/dev/haft/ca.pem")
 

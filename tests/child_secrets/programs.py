@@ -67,7 +67,7 @@ except ImportError:
     print("absent requests", flush=True)
 context = ssl.create_default_context()
 with context.wrap_socket(socket.create_connection(("localhost", int(port))), server_hostname="localhost") as raw:
-    raw.sendall(f"GET /socket HTTP/1.1\r\nHost: localhost:{port}\r\nX-Key: {token}\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n".encode())
+    raw.sendall(f"GET /socket HTTP/1.1\r\nHost: localhost:{port}\r\nX-Key: {token}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode())
     said = raw.recv(4096)
     raw.sendall(b"hello")
     while not said.endswith(b"HELLO") and (more := raw.recv(4096)):

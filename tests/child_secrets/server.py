@@ -154,7 +154,7 @@ class Host(http.server.BaseHTTPRequestHandler):
     def socket(self):
         self.send_response(101)
         self.send_header("Connection", "Upgrade")
-        self.send_header("Upgrade", "echo")
+        self.send_header("Upgrade", "websocket")
         self.end_headers()
         self.wfile.write(self.rfile.read(5).upper())
         self.close_connection = True

@@ -137,6 +137,8 @@ LENGTH = f"Content-Length: {len(FORBIDDEN)}"
 CHUNKED = "Transfer-Encoding: chunked"
 HIDDEN = "0\r\n\r\n" + FORBIDDEN
 ELSEWHERE = f"localhost:{OTHER}"
+# An encrypted name (ECH), of the form that clients send to hide that they have none.
+ENCRYPTED = extension(0xFE0D, b"\0\0\1\0\1\x07\0\x20" + bytes(32) + b"\0\x80" + bytes(128))
 HALVES = TOKEN[:20], TOKEN[20:]
 
 
@@ -211,8 +213,8 @@ WAYS = {
     "an empty SNI": lambda: hello(names(b"")),
     "SNI of another kind": lambda: hello(extension(0, b"\0\x0c\1\0\x09localhost")),
     "SNI that is the placeholder": lambda: hello(names(TOKEN.encode())),
-    "an encrypted name": lambda: hello(names(b"localhost"), extension(0xFE0D, b"\0\0\1\0\1\x07\0\x20" + bytes(32) + b"\0\x80" + bytes(128))),
-    "an encrypted name and another one": lambda: hello(names(b"other.test"), extension(0xFE0D, b"\0\0\1\0\1\x07\0\x20" + bytes(32) + b"\0\x80" + bytes(128))),
+    "an encrypted name": lambda: hello(names(b"localhost"), ENCRYPTED),
+    "an encrypted name and another one": lambda: hello(names(b"other.test"), ENCRYPTED),
     "an old encrypted name": lambda: hello(extension(0xFFCE, bytes(200))),
     "a first message in records": lambda: in_pieces(records, host=ELSEWHERE),
     "a first message in packets": lambda: in_pieces(packets, host=ELSEWHERE),
@@ -239,7 +241,7 @@ WAYS = {
     "another address of loopback": lambda: ask(address="127.0.0.2"),
     "another granted name of the address": shared(None),
     "another name of the shared address": shared("other.test"),
-    "an encrypted name at the shared address": lambda: hello(extension(0xFE0D, bytes(200)), port=SHARED),
+    "an encrypted name at the shared address": lambda: hello(ENCRYPTED, port=SHARED),
     "the host's rules at the shared address": lambda: without_swap(SHARED, "/leak"),
     "the port at which haft listens": lambda: reached("127.0.0.1", tls().getpeername()[1], head()),
     "a connection that is led elsewhere": led_elsewhere,
@@ -253,7 +255,7 @@ WAYS = {
     "CONNECT over HTTP/2": lambda: h2(method="CONNECT", authority=ELSEWHERE, scheme=None, path=None, body=FORBIDDEN.encode()),
     "CONNECT over HTTP/2 to the host itself": lambda: h2(method="CONNECT", scheme=None, path=None, body=FORBIDDEN.encode()),
     "CONNECT with a protocol": lambda: h2((":protocol", "websocket"), method="CONNECT", body=b"x"),
-    "a relayed CONNECT": lambda: ask(f"GET https://{BASE}/ok", "Proxy-Connection: keep-alive", body=f"CONNECT {ELSEWHERE} HTTP/1.1\r\n\r\n"),
+    "CONNECT after a request": lambda: ask(f"GET https://{BASE}/ok", "Proxy-Connection: keep-alive", close=False, body=head(f"CONNECT {ELSEWHERE}")),
     # Places in which no placeholder is replaced.
     "a path": lambda: without(f"GET /area/{TOKEN}"),
     "a path and a header": lambda: ask(f"GET /area/{TOKEN.lower()}/{TOKEN}"),
@@ -370,17 +372,19 @@ WAYS = {
         "//ok", "/ok/", "/OK", "/ok/../leak", "/area/../leak", "/area/./x", "/area//leak", "/area/%2e%2e/leak", "/area/.%2e/leak",
         "/area/%2E%2e%2Fleak", "/area%2f..%2fleak", "/area/..%2fleak", "/area/%252e%252e/leak", "/area/..;/leak", "/area/..;a=b/leak",
         "/area/..%3b/leak", "/area/..\\leak", "/area\\..\\leak", "/area/..%5cleak", "/area/%c0%ae%c0%ae/leak", "/area/%00/../leak", "/area/x%00",
-        "/area/%u002e%u002e/leak", "/area/..%0d%0a/leak", "/area/..%09/leak", "/area/..%20/leak", "/area/%", "/area/%2", "/area/%ff", "/ok%00", "/ok%20", "/ok;x",
-        "/ok%3fx", "/ok%23x", "/ok.json", "/leak?/ok", "/leak#/ok", "/leak;/ok", "/leak%3f/../ok", "/./ok", "/ok/.", "/%6feak/../ok", "/leak/%2e%2e/ok",
-        "?/ok", "#/ok", "/", "*", "ok", "\\ok"]},
+        "/area/%u002e%u002e/leak", "/area/..%0d%0a/leak", "/area/..%09/leak", "/area/..%20/leak", "/area/%", "/area/%2", "/area/%ff", "/ok%00", "/ok%20",
+        "/ok;x", "/ok%3fx", "/ok%23x", "/ok.json", "/leak?/ok", "/leak#/ok", "/leak;/ok", "/leak%3f/../ok", "/./ok", "/ok/.", "/%6feak/../ok",
+        "/leak/%2e%2e/ok", "?/ok", "#/ok", "/", "*", "ok", "\\ok"]},
     **{f"the header {name}": (lambda name: lambda: ask("GET /ok", f"{name}: DELETE"))(name) for name in [
         "X-HTTP-Method-Override", "x-http-method-override", "X-HTTP-Method", "X-Method-Override", "X-Original-URL", "X-Rewrite-URL",
         "X_HTTP_Method_Override", "X-HTTP_Method-Override", "X.HTTP.Method.Override", "X_Original_URL"]},
     "a header of another method that Connection removes": lambda: ask("GET /ok", "X-Original-URL: /leak", "Connection: x-original-url"),
+    "a parameter of another method": lambda: ask("GET /ok?_method=DELETE"),
+    "a parameter of another method in escapes": lambda: ask("GET /ok?%5fMethod=DELETE"),
     "a header of another method over HTTP/2": lambda: h2(("x-original-url", "/leak")),
     # Upgrades.
     "bytes after an upgrade": lambda: upgraded(TOKEN + "\n"),
-    "bytes before an upgrade": lambda: ask("GET /ok", "Connection: Upgrade", body=TOKEN + "\n" + FORBIDDEN),
+    "an upgrade without a protocol": lambda: ask("GET /ok", "Connection: Upgrade", body=TOKEN + "\n" + FORBIDDEN),
     "a request after an upgrade to HTTP/2": lambda: upgraded(FORBIDDEN, "/ok", "h2c"),
     "a request after an upgrade to HTTP/1.1": lambda: upgraded(FORBIDDEN, "/ok", "HTTP/1.1"),
     "a request after an upgrade to TLS": lambda: upgraded(FORBIDDEN, "/ok", "TLS/1.2"),
@@ -391,6 +395,7 @@ WAYS = {
     "the memory of haft": lambda: b"".join(memory_of_haft()),
     "a certificate of its own": impersonated,
     # Answers that repeat the secret.
+    "a binary answer": repeated("binary"),
     "a redirect": followed,
     **{f"an answer: {name}": repeated(name) for name in ANSWERS},
     **{f"an answer over HTTP/2: {name}": over_h2(name) for name in ANSWERS},
@@ -400,7 +405,6 @@ LIMITS = {
     "pieces of an answer": by_pieces,
     "an answer that is compressed though nobody asked": repeated("gzip-always"),
     "an answer that is compressed in another way": repeated("br-always"),
-    "a binary answer": repeated("binary"),
 }
 
 

@@ -117,8 +117,12 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidPort>
     match text.get(host_end..).and_then(|rest| rest.rfind(':')) {
         Some(colon) => {
             let (host, port) = text.split_at(host_end + colon);
-            let port = port.trim_start_matches(':').parse().map_err(|_| InvalidPort)?;
-            if port == 0 { Err(InvalidPort) } else { Ok((host, Some(port))) }
+            let port = port.trim_start_matches(':');
+            // `parse` accepts a sign, and zeros that other programs take for octal numbers.
+            if !port.starts_with(|first: char| matches!(first, '1'..='9')) {
+                return Err(InvalidPort);
+            }
+            Ok((host, Some(port.parse().map_err(|_| InvalidPort)?)))
         }
         None => Ok((text, None)),
     }

@@ -76,14 +76,16 @@ fn readings(path: &str) -> Option<[String; 2]> {
     let whole = whole.iter().map(|segment| segment.replace('/', "%2F")).collect::<Vec<_>>().join("/");
     let segment = |segment: &str| {
         let name = segment.split(';').next().unwrap_or_default();
-        !matches!(name, "." | "..") && !segment.contains(['\\', '%']) && !segment.contains(char::is_control)
+        // Some servers ignore spaces at the end of a name.
+        let is_relative = name.contains('.') && name.chars().all(|char| matches!(char, '.' | ' '));
+        !is_relative && !segment.contains(['\\', '%']) && !segment.contains(char::is_control)
     };
     let is_clear = split.starts_with('/') && split.split('/').all(segment) && !split.contains("//");
     is_clear.then_some([split, whole])
 }
 
 /// Decodes percent-encoding; `None` if it is invalid, or not UTF-8.
-fn decoded(text: &str) -> Option<String> {
+pub fn decoded(text: &str) -> Option<String> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

@@ -70,7 +70,8 @@ impl Redactor {
         }
     }
 
-    pub(super) fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
+    /// Replaces every secret in `bytes` by `***`.
+    pub fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.known().secrets(&bytes);
         if secrets.is_empty() {
             return bytes;
@@ -84,6 +85,14 @@ impl Redactor {
         }
         clean.extend_from_slice(bytes.get(from..).unwrap_or_default());
         clean
+    }
+
+    /// Replaces every byte of every secret in `bytes` by `*`.
+    fn mask(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        for secret in self.known().secrets(&bytes) {
+            bytes.get_mut(secret).unwrap_or_default().fill(b'*');
+        }
+        bytes
     }
 
     pub(super) fn known(&self) -> Arc<Known> {
@@ -232,14 +241,16 @@ impl Stream {
 #[derive(Debug)]
 pub struct ByteStream {
     redactor: Redactor,
+    /// Whether the bytes keep their number.
+    keeps_length: bool,
     /// The possible beginning of a secret; at most twice the length of the longest.
     held: Vec<u8>,
 }
 
 impl ByteStream {
-    /// Redacts the secrets of `redactor`.
-    pub fn new(redactor: Redactor) -> Self {
-        Self { redactor, held: Vec::new() }
+    /// Replaces the secrets of `redactor` by `***`, or each of their bytes by `*` if the bytes keep their number.
+    pub fn new(redactor: Redactor, keeps_length: bool) -> Self {
+        Self { redactor, keeps_length, held: Vec::new() }
     }
 
     /// Returns the bytes up to the possible beginning of an incomplete secret.
@@ -253,12 +264,28 @@ impl ByteStream {
             cut = cut.min(last.start);
         }
         let rest = self.held.split_off(cut);
-        self.redactor.redact_bytes(std::mem::replace(&mut self.held, rest))
+        let bytes = std::mem::replace(&mut self.held, rest);
+        self.redacted(bytes)
+    }
+
+    /// Returns whether the bytes keep their number.
+    pub fn keeps_length(&self) -> bool {
+        self.keeps_length
+    }
+
+    /// Returns the number of withheld bytes.
+    pub fn withheld(&self) -> usize {
+        self.held.len()
     }
 
     /// Returns the withheld bytes, at the end.
     pub fn finish(&mut self) -> Vec<u8> {
-        self.redactor.redact_bytes(std::mem::take(&mut self.held))
+        let bytes = std::mem::take(&mut self.held);
+        self.redacted(bytes)
+    }
+
+    fn redacted(&self, bytes: Vec<u8>) -> Vec<u8> {
+        if self.keeps_length { self.redactor.mask(bytes) } else { self.redactor.redact_bytes(bytes) }
     }
 }
 

@@ -8,8 +8,10 @@ mod forward;
 mod intercepted;
 mod outside;
 mod placeholder;
+mod request;
 mod sigv4;
 mod swap;
+mod upgrade;
 
 use std::ffi::OsString;
 use std::io;
@@ -20,6 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::io::Errno;
+use secrecy::{ExposeSecret, SecretString};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -84,7 +87,10 @@ impl Relay {
     /// The system provides no random numbers, or no certificate can be made.
     pub(in crate::confine) fn new(secrets: &[HostSecret], records: Records) -> io::Result<Self> {
         let redactor = Redactor::default();
-        redactor.add(secrets.iter().map(|secret| &secret.value));
+        // The name of a header is in lower case.
+        let lower_case = |secret: &HostSecret| secret.value.expose_secret().to_ascii_lowercase().into();
+        let lower_case: Vec<SecretString> = secrets.iter().map(lower_case).collect();
+        redactor.add(secrets.iter().map(|secret| &secret.value).chain(&lower_case));
         let held = |secret: &HostSecret| {
             let id = secret.access_key.as_ref().map(|_| placeholder::of_access_key()).transpose()?;
             let placeholder = placeholder::new(&secret.value)?;

@@ -6,8 +6,9 @@ use std::task::{Context, Poll, ready};
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full};
-use hyper::body::{Body, Frame, Incoming};
-use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::ext::ReasonPhrase;
+use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use haft_core::secret::{ByteStream, Redactor};
@@ -27,42 +28,63 @@ pub(super) fn own(status: StatusCode, text: &str) -> Response<AnswerBody> {
     answer
 }
 
-/// Returns the answer of a host, with secrets redacted in headers and in texts that are not compressed.
+/// Returns the answer of a host, with secrets redacted in headers, in trailers, and in a body that is not compressed.
 pub(super) fn redacted(answer: Response<Incoming>, redactor: &Redactor) -> Response<AnswerBody> {
     let (mut parts, body) = answer.into_parts();
     redact_headers(&mut parts.headers, redactor);
-    if body.is_end_stream() || !is_text(&parts.headers) {
+    // Words of the host beside the status, which nothing reads.
+    parts.extensions.remove::<ReasonPhrase>();
+    if body.is_end_stream() {
         return Response::from_parts(parts, body.boxed_unsync());
     }
-    // A redacted text has another length.
-    parts.headers.remove(CONTENT_LENGTH);
-    let body = Redacted { body, stream: ByteStream::new(redactor.clone()), trailers: None };
+    let stream = (!is_compressed(&parts.headers)).then(|| {
+        let is_text = is_text(&parts.headers);
+        if is_text {
+            // A redacted text has another length.
+            parts.headers.remove(CONTENT_LENGTH);
+        }
+        ByteStream::new(redactor.clone(), !is_text)
+    });
+    let body = Redacted { body, stream, redactor: redactor.clone(), trailers: None };
     Response::from_parts(parts, body.boxed_unsync())
 }
 
+/// Replaces secrets in values, and removes headers whose name contains one.
 fn redact_headers(headers: &mut HeaderMap, redactor: &Redactor) {
-    for value in headers.values_mut() {
-        let clean = std::str::from_utf8(value.as_bytes()).map(|text| redactor.redact(text).into_owned());
-        if let Ok(clean) = clean
-            && clean.as_bytes() != value.as_bytes()
-        {
-            *value = HeaderValue::try_from(clean).unwrap_or(HeaderValue::from_static(""));
+    let names: Vec<HeaderName> = headers.keys().cloned().collect();
+    for name in names {
+        if redactor.redact(name.as_str()) != name.as_str() {
+            headers.remove(name);
         }
     }
+    for value in headers.values_mut() {
+        let clean = redactor.redact_bytes(value.as_bytes().to_vec());
+        if clean != value.as_bytes() {
+            *value = HeaderValue::from_bytes(&clean).unwrap_or(HeaderValue::from_static(""));
+        }
+    }
+}
+
+fn is_compressed(headers: &HeaderMap) -> bool {
+    let encodings = headers.get_all(CONTENT_ENCODING).iter();
+    encodings
+        .map(HeaderValue::as_bytes)
+        .any(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"))
 }
 
 /// Returns whether a body is a text. Without a type it is taken for one.
 fn is_text(headers: &HeaderMap) -> bool {
     let kind = headers.get(CONTENT_TYPE).map(|value| value.as_bytes().to_ascii_lowercase());
     let kind = kind.map(|kind| String::from_utf8_lossy(&kind).into_owned());
-    !headers.contains_key(CONTENT_ENCODING)
-        && kind.is_none_or(|kind| TEXTS.iter().any(|part| kind.contains(part)))
+    kind.is_none_or(|kind| TEXTS.iter().any(|part| kind.contains(part)))
 }
 
 /// A body whose secrets are replaced while it is passed on.
 struct Redacted {
     body: Incoming,
-    stream: ByteStream,
+    /// `None` for a compressed body.
+    stream: Option<ByteStream>,
+    redactor: Redactor,
     trailers: Option<HeaderMap>,
 }
 
@@ -74,29 +96,41 @@ impl Body for Redacted {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let own = &mut *self;
         loop {
-            let clean = match ready!(Pin::new(&mut self.body).poll_frame(context)) {
-                Some(Ok(frame)) => match frame.into_data() {
-                    Ok(data) => self.stream.push(&data),
-                    Err(frame) => {
-                        self.trailers = frame.into_trailers().ok();
+            let clean = match ready!(Pin::new(&mut own.body).poll_frame(context)) {
+                Some(Ok(frame)) => match (frame.into_data(), &mut own.stream) {
+                    (Ok(data), Some(stream)) => stream.push(&data).into(),
+                    (Ok(data), None) => data,
+                    (Err(frame), _) => {
+                        own.trailers = frame.into_trailers().ok();
                         continue;
                     }
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => {
-                    let rest = self.stream.finish();
+                    let rest = own.stream.as_mut().map(ByteStream::finish).unwrap_or_default();
                     if rest.is_empty() {
-                        return Poll::Ready(
-                            self.trailers.take().map(|trailers| Ok(Frame::trailers(trailers))),
-                        );
+                        let trailers = own.trailers.take().map(|mut trailers| {
+                            redact_headers(&mut trailers, &own.redactor);
+                            Ok(Frame::trailers(trailers))
+                        });
+                        return Poll::Ready(trailers);
                     }
-                    rest
+                    rest.into()
                 }
             };
             if !clean.is_empty() {
-                return Poll::Ready(Some(Ok(Frame::data(clean.into()))));
+                return Poll::Ready(Some(Ok(Frame::data(clean))));
             }
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        if self.stream.as_ref().is_none_or(ByteStream::keeps_length) {
+            self.body.size_hint()
+        } else {
+            SizeHint::default()
         }
     }
 }

@@ -5,22 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{
-    ACCEPT_ENCODING, CONNECTION, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
-};
+use hyper::header::{HOST, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::request::Parts;
-use hyper::http::uri::{Authority, Scheme};
-use hyper::{Method, Request, Response, StatusCode, Uri, Version};
-use hyper_util::rt::TokioIo;
-use tokio::io::copy_bidirectional;
+use hyper::http::uri::Authority;
+use hyper::{Method, Request, Response, StatusCode};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use super::super::Connection;
-use super::answer::{self, AnswerBody};
+use super::answer::AnswerBody;
 use super::outside::Client;
+use super::request::{self, WithoutTrailers};
 use super::swap::swap;
-use super::{Held, Shared, sigv4};
+use super::{Held, Shared, answer, sigv4, upgrade};
 use crate::confine::refusal::Refusal;
 use haft_core::grant::Destination;
 use haft_core::net::{chain, excerpt};
@@ -28,9 +25,6 @@ use haft_core::sync::Lock;
 
 /// Time limit for the head of an answer: programs that wait for events ask again by then.
 const ANSWER: Duration = Duration::from_mins(10);
-/// Headers by which some servers take a request for one of another method or path.
-const OVERRIDES: &[&str] =
-    &["x-http-method-override", "x-http-method", "x-method-override", "x-original-url", "x-rewrite-url"];
 /// Characters of a request in a refusal.
 const MAX_SHOWN: usize = 200;
 
@@ -73,12 +67,15 @@ impl Forward {
     ) -> Result<Response<Incoming>, (StatusCode, String)> {
         let destination = self.permitted(&request)?;
         let held = self.held(&request, destination)?;
-        let asks_upgrade = request.version() == Version::HTTP_11 && request.headers().contains_key(UPGRADE);
+        let asks_upgrade = upgrade::is_asked(&request);
         let inside = asks_upgrade.then(|| hyper::upgrade::on(&mut request));
         let (mut parts, body) = request.into_parts();
-        let mut used =
-            swap(&mut parts, &held).map_err(|error| (StatusCode::BAD_REQUEST, error.to_string()))?;
-        clean_head(&mut parts, destination, asks_upgrade)?;
+        let invalid = |error: String| (StatusCode::BAD_REQUEST, error);
+        let mut used = swap(&mut parts, &held).map_err(|error| invalid(error.to_string()))?;
+        request::direct(&mut parts, destination).map_err(|error| invalid(error.to_string()))?;
+        if asks_upgrade {
+            upgrade::ask(&mut parts.headers);
+        }
         used.extend(signed(&mut parts, &held)?);
         for name in used {
             let (host, secret) = (Some(destination.name().to_owned()), Some(name.to_owned()));
@@ -86,20 +83,22 @@ impl Forward {
             let used = Connection { name: host, others, address, count: 1, secret, bytes: None };
             self.shared.records.connections.add(&used);
         }
-        let sent = timeout(ANSWER, self.client.request(Request::from_parts(parts, body))).await;
+        let sent =
+            timeout(ANSWER, self.client.request(Request::from_parts(parts, WithoutTrailers(body)))).await;
         let unreachable = |why: &str| format!("`{destination}` cannot be reached: {why}");
         let answer = sent.map_err(|_| (StatusCode::GATEWAY_TIMEOUT, unreachable("it does not answer")))?;
         let mut answer = answer.map_err(|error| (StatusCode::BAD_GATEWAY, unreachable(&chain(&error))))?;
+        if answer.headers().get_all(TRANSFER_ENCODING).iter().any(is_compressed) {
+            return Err((
+                StatusCode::BAD_GATEWAY,
+                unreachable("its answer is compressed for the connection"),
+            ));
+        }
+        request::remove_hop_headers(answer.headers_mut());
         if let Some(inside) = inside.filter(|_| answer.status() == StatusCode::SWITCHING_PROTOCOLS) {
-            let outside = hyper::upgrade::on(&mut answer);
-            self.upgraded.lock().spawn(async move {
-                if let (Ok(inside), Ok(outside)) = tokio::join!(inside, outside) {
-                    // Either end may close it at any time.
-                    let _ = copy_bidirectional(&mut TokioIo::new(inside), &mut TokioIo::new(outside)).await;
-                }
-            });
-        } else {
-            remove_hop_headers(answer.headers_mut());
+            upgrade::ask(answer.headers_mut());
+            let (outside, redactor) = (hyper::upgrade::on(&mut answer), self.shared.redactor.clone());
+            self.upgraded.lock().spawn(upgrade::pass_on(inside, outside, redactor));
         }
         Ok(answer)
     }
@@ -142,7 +141,7 @@ impl Forward {
     ) -> Result<Vec<&Held>, (StatusCode, String)> {
         let of_host = self.shared.held.iter().filter(|held| held.secret.is_for(to));
         let path = request.uri().path();
-        let is_override = OVERRIDES.iter().any(|name| request.headers().contains_key(*name));
+        let is_override = request::names_another(request);
         let (allowed, refused): (Vec<&Held>, Vec<&Held>) = of_host.partition(|Held { secret, .. }| {
             secret.allow.is_empty() || (!is_override && secret.allows(request.method().as_str(), to, path))
         });
@@ -170,36 +169,6 @@ fn signed<'h>(parts: &mut Parts, held: &[&'h Held]) -> Result<Option<&'h str>, (
     Ok(Some(name))
 }
 
-/// Makes the head that is sent: to the destination, without what concerns the child's connection alone, and for an answer
-/// that can be read.
-fn clean_head(
-    parts: &mut Parts,
-    destination: &Destination,
-    asks_upgrade: bool,
-) -> Result<(), (StatusCode, String)> {
-    let invalid = |()| (StatusCode::BAD_REQUEST, "the request cannot be sent".to_owned());
-    let mut uri = parts.uri.clone().into_parts();
-    uri.scheme = Some(Scheme::try_from(destination.scheme().name()).map_err(|_| invalid(()))?);
-    uri.authority = Some(Authority::try_from(destination.authority()).map_err(|_| invalid(()))?);
-    parts.uri = Uri::from_parts(uri).map_err(|_| invalid(()))?;
-    parts.version = Version::HTTP_11;
-    if !asks_upgrade {
-        remove_hop_headers(&mut parts.headers);
-    }
-    parts.headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    Ok(())
-}
-
-/// Removes the headers of one connection (RFC 9110, section 7.6.1). hyper writes its own.
-fn remove_hop_headers(headers: &mut HeaderMap) {
-    let named = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-    let named: Vec<HeaderName> =
-        named.flat_map(|names| names.split(',')).filter_map(|name| name.trim().parse().ok()).collect();
-    let known = [CONNECTION, TRANSFER_ENCODING, UPGRADE];
-    let known = known
-        .into_iter()
-        .chain([HeaderName::from_static("keep-alive"), HeaderName::from_static("proxy-connection")]);
-    for name in named.into_iter().chain(known) {
-        headers.remove(name);
-    }
+fn is_compressed(encoding: &HeaderValue) -> bool {
+    !encoding.as_bytes().eq_ignore_ascii_case(b"chunked")
 }

@@ -8,7 +8,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
 use hyper::Uri;
-use hyper::body::Incoming;
 use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::Client as Pool;
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -18,6 +17,7 @@ use tower_service::Service;
 
 use super::super::connect;
 use super::super::message::Request;
+use super::request::WithoutTrailers;
 use haft_core::net;
 use haft_core::sync::Lock;
 
@@ -25,7 +25,7 @@ use haft_core::sync::Lock;
 const MAX_HEAD: usize = 256 << 10;
 
 /// Sends the requests of one connection of the child.
-pub(super) type Client = Pool<HttpsConnector<Dial>, Incoming>;
+pub(super) type Client = Pool<HttpsConnector<Dial>, WithoutTrailers>;
 
 /// Connects to one address, whatever the name.
 #[derive(Clone, Debug)]
