@@ -24,7 +24,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "reqwest::",
         &[
-            "core/src/net.rs",
+            "core/src/net/tls.rs",
             "agent/src/provider/remote.rs",
             "agent/src/provider/remote",
             "package/src/download.rs",
