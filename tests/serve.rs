@@ -21,6 +21,7 @@ mod short_path;
 mod skills;
 mod stdio;
 mod tasks;
+mod turns;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -338,6 +338,7 @@ impl Fake {
                 .text(id, &"ж".repeat(usize::try_from(arguments["characters"].as_u64().unwrap()).unwrap())),
             "rich" => self.rich(id),
             "progress" => self.progress(id, token),
+            "report" => self.report(id, &params["_meta"]),
             "ask" => self.questions(id),
             "env" => self.environment(id),
             "fork" => self.fork(id),
@@ -428,6 +429,17 @@ impl Fake {
         } }));
         until_there("heard-4");
         self.text(id, "done");
+    }
+
+    /// Reports twice, and at once answers. In the stateless era a request asks for log messages.
+    fn report(&self, id: &Value, meta: &Value) {
+        let progress = json!({ "progressToken": meta["progressToken"], "progress": 1, "message": "nearly" });
+        self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": progress }));
+        if !self.is("speaks", "2026-07-28") || meta["io.modelcontextprotocol/logLevel"] == "info" {
+            let log = json!({ "level": "info", "data": "ready" });
+            self.send(&json!({ "jsonrpc": "2.0", "method": "notifications/message", "params": log }));
+        }
+        self.text(id, "reported");
     }
 
     /// Sends every request that a server may send to a client, then answers.

@@ -32,7 +32,8 @@ pub(crate) enum Like {
     Page,
     /// Answers a call with a status, the rest of a head and a body. `ID` in the body is the id of the call.
     Answering(&'static str, &'static str, &'static str),
-    /// Answers every request with a stream; the answer follows these events.
+    /// Answers every request with a stream; the answer follows these events. `TOKEN` in the events of a call is the
+    /// call's progress token.
     After(&'static str),
     /// Redirects a request at `/mcp` to another of its own paths.
     Moved(u16),
@@ -255,6 +256,11 @@ impl State {
     fn call(&self, message: &Value, id: &Value) -> String {
         match self.like {
             Like::Cut => stream("", ""),
+            Like::After(events) => {
+                let token = &message["params"]["_meta"]["progressToken"];
+                let answer = result(id, &text(&message["params"]["arguments"].to_string()));
+                stream("", &format!("{}{}", events.replace("TOKEN", &token.to_string()), event(&answer)))
+            }
             Like::Resumable => stream("", &format!("id: {id}\nretry: 10\ndata:\n\n")),
             Like::Answering(status, head, body) => {
                 response(status, head, &body.replace("ID", &id.to_string()))

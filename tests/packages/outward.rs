@@ -89,9 +89,18 @@ fn a_component_becomes_a_plugin_that_any_client_starts() {
     let (answers, _) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", std::slice::from_ref(&call));
     assert!(answers.iter().any(|answer| answer.to_string().contains("packed")), "{answers:?}");
     let claude = read(&plugin, ".claude-plugin/plugin.json");
-    let (answers, _) =
-        asked(&place, &plugin, &claude["mcpServers"]["hello"], "${CLAUDE_PLUGIN_ROOT}", &[listing()]);
-    assert_eq!(tools(&answers), names);
+    let gemini = read(&plugin, "gemini-extension.json");
+    for (file, root) in [(&claude, "${CLAUDE_PLUGIN_ROOT}"), (&gemini, "${extensionPath}")] {
+        let (answers, _) = asked(&place, &plugin, &file["mcpServers"]["hello"], root, &[listing()]);
+        assert_eq!(tools(&answers), names);
+    }
+    // The component declares neither version nor description.
+    let own = fs::read_to_string(plugin.join("haft/program.toml")).unwrap();
+    assert!(own.contains("\nversion = \"0.1.0\"\n"), "{own}");
+    for file in [&manifest, &claude, &gemini] {
+        assert_eq!((&file["name"], &file["version"]), (&json!("hello"), &json!("0.1.0")), "{file}");
+        assert!(skill.contains(&format!("\ndescription: {}\n", file["description"])), "{file}\n{skill}");
+    }
     // A component that differs from the packed component is refused.
     fs::write(plugin.join("haft/hello.wasm"), saying("changed")).unwrap();
     let (answers, said) = asked(&place, &plugin, server, "${PLUGIN_ROOT}", &[call]);
@@ -121,8 +130,12 @@ fn a_package_becomes_a_plugin_with_the_rights_that_it_asks_for() {
         place.haft(&["plugin", "pack", "words", "--agent-plugin", "-o", "out/plugin", "--json"]).json();
     assert_eq!((&packed["skill"], &packed["pins"]), (&json!("counting"), &json!(1)));
     let plugin = place.work().join("out/plugin");
-    let manifest = read(&plugin, "plugin.json");
-    assert_eq!((&manifest["version"], &manifest["author"]), (&json!("1.2.0"), &json!({ "name": "Ada" })));
+    for file in ["plugin.json", ".claude-plugin/plugin.json", "gemini-extension.json"] {
+        let manifest = read(&plugin, file);
+        assert_eq!((&manifest["version"], &manifest["author"]), (&json!("1.2.0"), &json!({ "name": "Ada" })));
+        // The skill has another description.
+        assert_eq!(manifest["description"], "Counts", "{file}");
+    }
     let skill = fs::read_to_string(plugin.join("skills/counting/SKILL.md")).unwrap();
     assert!(skill.ends_with("See references/how.md.\n"));
     assert_eq!(fs::read_to_string(plugin.join("skills/counting/references/how.md")).unwrap(), "Slowly.");

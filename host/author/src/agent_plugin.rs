@@ -1,6 +1,6 @@
 //! The files with which clients of Agent Plugins 1.0.0 (agent-plugins.org) load a haft package: `plugin.json`,
-//! `mcp.json` and a `SKILL.md`; and the manifest of Claude Code in its own format. The package itself is in
-//! [`FOLDER`]. Writes no file.
+//! `mcp.json` and a `SKILL.md`; and the manifests of Claude Code and Gemini CLI in their own formats. The package
+//! itself is in [`FOLDER`]. Writes no file.
 
 use serde_json::{Map, Value, json};
 
@@ -13,18 +13,22 @@ use haft_package::agent_plugin::{MANIFEST_SCHEMA, SERVERS_SCHEMA};
 /// The folder of the haft package in the plugin.
 pub const FOLDER: &str = "haft";
 
-/// The plugin's folder in the words of a server's command (section 9.2), and as Claude Code calls it.
+/// The manifest of an extension of Gemini CLI.
+pub const GEMINI: &str = "gemini-extension.json";
+
+/// The plugin's folder in the words of a server's command (section 9.2), and as Claude Code and Gemini CLI call it.
 const ROOT: &str = "${PLUGIN_ROOT}";
 const CLAUDE_ROOT: &str = "${CLAUDE_PLUGIN_ROOT}";
+const GEMINI_ROOT: &str = "${extensionPath}";
 
 /// A package or component as an Agent Plugin.
 #[derive(Clone, Copy, Debug)]
 pub struct AgentPlugin<'a> {
     /// The plugin's name in haft.
     pub name: &'a str,
-    /// The version, if declared.
-    pub version: Option<&'a str>,
-    /// The description, if declared.
+    /// The version.
+    pub version: &'a str,
+    /// The description, if there is one.
     pub description: Option<&'a str>,
     /// The authors.
     pub authors: &'a [String],
@@ -57,18 +61,28 @@ impl AgentPlugin<'_> {
 
     /// Returns the text of [`CLAUDE`].
     pub fn claude(&self) -> String {
+        self.with_server(CLAUDE_ROOT)
+    }
+
+    /// Returns the text of [`GEMINI`]. Gemini CLI requires a version, and finds the skills by itself.
+    pub fn gemini(&self) -> String {
+        self.with_server(GEMINI_ROOT)
+    }
+
+    /// Returns a manifest that includes the server, with the plugin's folder called `root`.
+    fn with_server(&self, root: &str) -> String {
         let mut manifest = self.about();
-        let server = json!({ "command": "haft", "args": arguments(CLAUDE_ROOT) });
+        let server = json!({ "command": "haft", "args": arguments(root) });
         manifest.insert("mcpServers".to_owned(), json!({ self.plugin_name(): server }));
         text(&Value::Object(manifest))
     }
 
-    /// Returns the fields of both manifests.
+    /// Returns the fields of every manifest.
     fn about(&self) -> Map<String, Value> {
         let author = (!self.authors.is_empty()).then(|| json!({ "name": self.authors.join(", ") }));
         let fields = [
             ("name", Some(Value::from(self.plugin_name()))),
-            ("version", self.version.map(Value::from)),
+            ("version", Some(Value::from(self.version))),
             ("description", self.description.map(Value::from)),
             ("author", author),
             ("license", self.license.map(Value::from)),
@@ -156,7 +170,7 @@ mod tests {
     use super::*;
 
     fn plugin(tools: &[ToolDef]) -> AgentPlugin<'_> {
-        let (version, description) = (Some("1.0.0"), Some("Counts \"words\""));
+        let (version, description) = ("1.0.0", Some("Counts \"words\""));
         AgentPlugin { name: "a--words-", version, description, authors: &[], license: None, tools }
     }
 
@@ -172,6 +186,22 @@ mod tests {
             parameters,
             hints: haft_core::call::Hints::from_annotations(&Value::Null),
             output: None,
+        }
+    }
+
+    #[test]
+    fn manifests_of_other_formats_start_the_server_in_the_plugins_folder() {
+        let tools = [tool()];
+        let plugin = plugin(&tools);
+        let (claude, gemini) = (plugin.claude(), plugin.gemini());
+        for (text, root) in [(claude, "${CLAUDE_PLUGIN_ROOT}"), (gemini, "${extensionPath}")] {
+            let program = format!("{root}/haft/program.toml");
+            let server = json!({ "command": "haft", "args": ["serve", "--program", program] });
+            let expected = json!({
+                "name": "a-words", "version": "1.0.0", "description": "Counts \"words\"",
+                "mcpServers": { "a-words": server },
+            });
+            assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), expected);
         }
     }
 

@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use secrecy::SecretBox;
-use tokio_util::sync::CancellationToken;
 
 /// The length of the key in bytes.
 pub const KEY_BYTES: usize = 32;
@@ -21,6 +20,9 @@ pub type SharedKey = SecretBox<[u8; KEY_BYTES]>;
 
 /// A running task: all replicas see the task as running until this value is dropped.
 pub type RunningTask = Box<dyn Any + Send>;
+
+/// Receives the messages to a task.
+pub type Inbox = Box<dyn Fn(&[u8]) + Send + Sync>;
 
 /// The shared state of the replicas of one server. Names are at most 64 hexadecimal digits.
 ///
@@ -41,11 +43,12 @@ pub trait Replicas: Debug + Send + Sync {
     /// Returns the last stored state of the task `name`, if it has not expired.
     async fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>>;
 
-    /// Registers this replica as the one that runs the task `name`. Cancels `stop` if a replica asks to cancel the task.
-    async fn run(&self, name: &str, stop: CancellationToken) -> io::Result<RunningTask>;
+    /// Registers this replica as the one that runs the task `name`. Messages to the task go to `inbox`.
+    async fn run(&self, name: &str, inbox: Inbox) -> io::Result<RunningTask>;
 
-    /// Returns whether a replica runs the task `name`. With `cancel`, asks it to stop.
-    async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool>;
+    /// Returns whether a replica runs the task `name`, and sends it `message`, unless it is empty. A message is JSON of at
+    /// most 1 MiB, without line breaks.
+    async fn reach(&self, name: &str, message: &[u8]) -> io::Result<bool>;
 
     /// The age of a running task's last stored state from which [`reach`](Self::reach) is to be asked whether the
     /// task still runs: zero where the answer is certain and costs nothing.

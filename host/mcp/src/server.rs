@@ -6,6 +6,7 @@
 //! Both protocol eras are supported: sessions opened by `initialize` (2024-11-05 to 2025-11-25) and self-contained
 //! requests (2026-07-28). All calls go through the toolbox.
 
+mod board;
 mod conversation;
 mod elicitation;
 mod handler;

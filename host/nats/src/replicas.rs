@@ -15,7 +15,6 @@ use secrecy::ExposeSecret;
 use tokio::io::AsyncReadExt;
 use tokio::sync::OnceCell;
 use tokio_stream::StreamExt;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::link::{Link, STORE};
@@ -23,7 +22,7 @@ use super::link::{Server, Settings};
 use super::message::random_name;
 use super::stores::Kept;
 use super::{LinkError, subjects, unusable};
-use haft_core::replicas::{KEY_BYTES, Replicas, RunningTask, SharedKey};
+use haft_core::replicas::{Inbox, KEY_BYTES, Replicas, RunningTask, SharedKey};
 
 /// The entry of the key in its bucket.
 const KEY: &str = "key";
@@ -40,9 +39,6 @@ const MOVING: Duration = Duration::from_mins(1);
 /// The age of a task's last state at which its replica may be dead: several intervals between two states, and the
 /// difference of clocks.
 const SILENCE: Duration = Duration::from_mins(1);
-
-/// The message that asks a replica to cancel a task.
-const STOP: &[u8] = b"cancel";
 
 /// The state that this replica shares with the others of its program.
 pub struct SharedState {
@@ -182,16 +178,16 @@ impl Replicas for SharedState {
         Self::load_from(connected, name).await.map_err(io::Error::other)
     }
 
-    async fn run(&self, name: &str, stop: CancellationToken) -> io::Result<RunningTask> {
+    async fn run(&self, name: &str, inbox: Inbox) -> io::Result<RunningTask> {
         let link = self.connected().await.map_err(io::Error::other)?.link.clone();
         let subject = subjects::task(&link.prefix, name);
         let asked = link.client.subscribe(subject).await.map_err(io::Error::other)?;
-        Ok(Box::new(AbortOnDropHandle::new(tokio::spawn(answer(link, asked, stop)))))
+        Ok(Box::new(AbortOnDropHandle::new(tokio::spawn(answer(link, asked, inbox)))))
     }
 
-    async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool> {
+    async fn reach(&self, name: &str, message: &[u8]) -> io::Result<bool> {
         let link = &self.connected().await.map_err(io::Error::other)?.link;
-        let payload = if cancel { Bytes::from_static(STOP) } else { Bytes::new() };
+        let payload = Bytes::copy_from_slice(message);
         let asked = link.client.request(subjects::task(&link.prefix, name), payload);
         match tokio::time::timeout(STORE, asked).await {
             Ok(Ok(_)) => Ok(true),
@@ -206,14 +202,14 @@ impl Replicas for SharedState {
     }
 }
 
-/// Answers questions about a running task, which a replica may ask to cancel.
-async fn answer(link: Arc<Link>, mut asked: Subscriber, stop: CancellationToken) {
+/// Answers questions about a running task, and gives `inbox` the messages to it.
+async fn answer(link: Arc<Link>, mut asked: Subscriber, inbox: Inbox) {
     while let Some(Message { payload, reply, .. }) = asked.next().await {
         if let Some(reply) = reply {
             let _ = link.client.publish(reply, Bytes::new()).await;
         }
-        if *payload == *STOP {
-            stop.cancel();
+        if !payload.is_empty() {
+            inbox(&payload);
         }
     }
 }

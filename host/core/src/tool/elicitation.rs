@@ -18,6 +18,8 @@ pub trait Elicitor: Debug + Send + Sync {
 pub struct ElicitationQuestion {
     /// The name of the server.
     pub server: String,
+    /// The server's key of the question, if several are asked at once.
+    pub key: Option<String>,
     /// The server's own text: untrusted, and it must not steer a terminal.
     pub message: String,
     /// The form of the answer.

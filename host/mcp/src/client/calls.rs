@@ -1,10 +1,15 @@
-//! The ongoing calls of a server, by progress token, so that its notifications reach the caller. Notifications about
-//! answered calls are dropped.
+//! The ongoing calls of a server, so that its notifications reach the caller. A transport hands them on, in order and
+//! before the answer, because rmcp runs handlers in tasks, which the answer overtakes. Notifications about answered
+//! calls are dropped.
 #![expect(deprecated, reason = "servers of all versions log")]
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use rmcp::model::{LoggingLevel, LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken};
+use rmcp::model::{
+    ClientCapabilities, ClientJsonRpcMessage, ClientRequest, GetExtensions, GetMeta, LoggingLevel,
+    LoggingMessageNotificationParam, ProgressNotificationParam, ProgressToken, RequestMetaObject,
+    ServerNotification,
+};
 use serde_json::{Map, Value};
 
 use haft_core::event::{Event, Events};
@@ -32,82 +37,165 @@ pub(super) struct Listener {
     pub(super) meta: Option<Map<String, Value>>,
 }
 
-/// Running calls.
-#[derive(Debug, Default)]
-pub(super) struct OngoingCalls {
-    /// Held while a request is sent, because a notification about it may arrive before it is registered.
-    sending: tokio::sync::Mutex<()>,
-    /// The ongoing calls, oldest first.
-    ongoing: Lock<Vec<Ongoing>>,
+impl Listener {
+    /// Returns the metadata of each request to a stateless server. The server logs only for requests with a level,
+    /// and refuses a call that needs a person instead of asking nobody.
+    pub(super) fn stateless_meta(
+        &self,
+        mut capabilities: ClientCapabilities,
+        has_person: bool,
+    ) -> RequestMetaObject {
+        let mut meta = RequestMetaObject::new();
+        if self.events.has_listener() {
+            meta.set_log_level(LoggingLevel::Info);
+        }
+        if !has_person {
+            capabilities.elicitation = None;
+            meta.set_client_capabilities(capabilities);
+        }
+        meta
+    }
 }
 
+/// A call that has no answer yet.
 #[derive(Debug)]
-struct Ongoing {
-    token: ProgressToken,
+pub(super) struct Ongoing {
+    /// The name of the server.
+    server: String,
     listener: Listener,
     /// The last progress that was emitted.
-    done: f64,
+    done: Lock<f64>,
+}
+
+impl Ongoing {
+    /// Creates the call of `listener`, and attaches it to its request, so that the transport finds it there.
+    pub(super) fn attach(request: &mut ClientRequest, listener: &Listener, server: &str) -> Arc<Self> {
+        let (server, listener) = (server.to_owned(), listener.clone());
+        let own = Arc::new(Self { server, listener, done: Lock::new(f64::NEG_INFINITY) });
+        request.extensions_mut().insert(Arc::downgrade(&own));
+        own
+    }
+
+    /// Emits progress, unless it is less than before: the messages of two HTTP streams may overtake each other.
+    fn progress(&self, progress: &ProgressNotificationParam) {
+        if !self.advance(progress.progress) {
+            return;
+        }
+        let Listener { call, events, .. } = &self.listener;
+        events.emit(|| Event::Progress {
+            call: call.clone(),
+            done: progress.progress,
+            total: progress.total,
+            message: shortened(progress.message.clone().unwrap_or_default()),
+        });
+    }
+
+    /// Returns whether `done` is more than before, and notes it.
+    fn advance(&self, done: f64) -> bool {
+        let mut last = self.done.lock();
+        let is_more = done > *last;
+        if is_more {
+            *last = done;
+        }
+        is_more
+    }
+
+    /// Emits a log message, unless only developers of the server read it.
+    fn log(&self, message: &LoggingMessageNotificationParam) {
+        if message.level == LoggingLevel::Debug {
+            return;
+        }
+        let Listener { call, events, .. } = &self.listener;
+        events.emit(|| Event::Info {
+            call: call.clone(),
+            message: format!("{}: {}", self.server, text_of(message)),
+        });
+    }
+}
+
+/// The calls whose requests a transport has sent, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct SentCalls(Lock<Vec<(ProgressToken, Weak<Ongoing>)>>);
+
+impl SentCalls {
+    /// Notes the call that `message` makes, if it makes one. Must precede the write of the message, because the
+    /// server may report at once.
+    pub(super) fn note(&self, message: &ClientJsonRpcMessage) {
+        let ClientJsonRpcMessage::Request(own) = message else { return };
+        let call = own.request.extensions().get::<Weak<Ongoing>>();
+        let Some((token, call)) = own.request.get_meta().get_progress_token().zip(call) else { return };
+        let mut sent = self.0.lock();
+        // A request may be sent twice, in a new session.
+        sent.retain(|(other, call)| *other != token && call.strong_count() > 0);
+        sent.push((token, call.clone()));
+    }
+
+    /// Emits a notification for its call. A log message names no call, and belongs to the latest one.
+    pub(super) fn hear(&self, notification: &ServerNotification) {
+        match notification {
+            ServerNotification::ProgressNotification(own) => {
+                if let Some(call) = self.latest(|token| *token == own.params.progress_token) {
+                    call.progress(&own.params);
+                }
+            }
+            ServerNotification::LoggingMessageNotification(own) => {
+                if let Some(call) = self.latest(|_| true) {
+                    call.log(&own.params);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Returns the latest unanswered call whose token fits.
+    fn latest(&self, fits: impl Fn(&ProgressToken) -> bool) -> Option<Arc<Ongoing>> {
+        let sent = self.0.lock();
+        sent.iter().rev().filter(|(token, _)| fits(token)).find_map(|(_, call)| call.upgrade())
+    }
+}
+
+/// Running calls. They own their entries in [`SentCalls`].
+#[derive(Debug, Default)]
+pub(super) struct OngoingCalls {
+    /// The ongoing calls, oldest first.
+    ongoing: Lock<Vec<(ProgressToken, Arc<Ongoing>)>>,
 }
 
 impl OngoingCalls {
-    /// Sends a request with `send`, which returns its token among other things, and notes it.
-    pub(super) async fn begin<T, E>(
-        &self,
-        listener: &Listener,
-        send: impl Future<Output = Result<T, E>>,
-        token: impl FnOnce(&T) -> ProgressToken,
-    ) -> Result<T, E> {
-        let _sending = self.sending.lock().await;
-        let done = send.await?;
-        let token = token(&done);
-        self.ongoing.lock().push(Ongoing { token, listener: listener.clone(), done: f64::NEG_INFINITY });
-        Ok(done)
+    /// Begins a call whose request was sent.
+    pub(super) fn begin(&self, token: ProgressToken, call: Arc<Ongoing>) {
+        self.ongoing.lock().push((token, call));
     }
 
     /// Ends a call.
     pub(super) fn end(&self, token: &ProgressToken) {
-        self.ongoing.lock().retain(|ongoing| ongoing.token != *token);
+        self.ongoing.lock().retain(|(own, _)| own != token);
     }
 
     /// Returns the call that a question of the server belongs to: the latest one, if all are of one client. A
     /// question names no call, and no client may answer a question about another client's call.
     pub(super) fn asking(&self) -> Option<Listener> {
         let ongoing = self.ongoing.lock();
-        let last = &ongoing.last()?.listener;
-        ongoing.iter().all(|one| one.listener.client == last.client).then(|| last.clone())
+        let last = &ongoing.last()?.1.listener;
+        ongoing.iter().all(|(_, call)| call.listener.client == last.client).then(|| last.clone())
     }
+}
 
-    /// Emits the progress of a call. Late or smaller values are dropped: messages may overtake each other.
-    pub(super) async fn progress(&self, progress: ProgressNotificationParam) {
-        drop(self.sending.lock().await);
-        let mut ongoing = self.ongoing.lock();
-        let found = ongoing.iter_mut().find(|ongoing| ongoing.token == progress.progress_token);
-        let Some(found) = found.filter(|found| progress.progress > found.done) else { return };
-        found.done = progress.progress;
-        let Listener { call, events, .. } = found.listener.clone();
-        drop(ongoing);
-        let message = shortened(progress.message.unwrap_or_default());
-        let (done, total) = (progress.progress, progress.total);
-        events.emit(|| Event::Progress { call, done, total, message });
-    }
-
-    /// Emits a log message of the server for the latest ongoing call, because the message names no call. Without an
-    /// ongoing call only haft's log gets the message.
-    pub(super) fn log(&self, server: &str, message: LoggingMessageNotificationParam) {
-        let text = shortened(match message.data {
-            Value::String(text) => text,
-            data => data.to_string(),
-        });
-        if message.level == LoggingLevel::Debug {
-            tracing::debug!(server, "{text}");
-            return;
-        }
+/// Writes a log message of a server to haft's log.
+pub(super) fn log(server: &str, message: &LoggingMessageNotificationParam) {
+    let text = text_of(message);
+    if message.level == LoggingLevel::Debug {
+        tracing::debug!(server, "{text}");
+    } else {
         tracing::info!(server, "{text}");
-        let listener = self.ongoing.lock().last().map(|ongoing| ongoing.listener.clone());
-        if let Some(Listener { call, events, .. }) = listener {
-            events.emit(|| Event::Info { call, message: format!("{server}: {text}") });
-        }
     }
+}
+
+fn text_of(message: &LoggingMessageNotificationParam) -> String {
+    shortened(match &message.data {
+        Value::String(text) => text.clone(),
+        data => data.to_string(),
+    })
 }
 
 /// Returns `text` cut to [`MAX_MESSAGE`] characters, without control characters.
@@ -118,3 +206,6 @@ pub(super) fn shortened(text: String) -> String {
     }
     text.chars().filter(|c| is_fine(*c)).take(MAX_MESSAGE).collect()
 }
+
+#[cfg(test)]
+mod tests;

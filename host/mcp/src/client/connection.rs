@@ -7,18 +7,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use rmcp::model::{
     ClientRequest, CustomResult, GetMeta, InputRequest, InputRequiredResult, JsonObject, RequestMetaObject,
     ServerCapabilities, ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
-use rmcp::{Peer, RoleClient, ServiceError};
+use rmcp::{ClientHandler, Peer, RoleClient, ServiceError};
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::calls::Listener;
+use super::calls::{Listener, Ongoing};
 use super::child::{Child, DYING, ended};
 use super::handler::ServerRequestHandler;
 use super::http::from_transport_error;
@@ -250,27 +251,36 @@ impl Connection {
             // The server only asks for a retry, which follows after a pause.
             sleep(Duration::from_millis(50 << round.min(3))).await;
         }
-        let mut responses = JsonObject::new();
-        for (key, request) in requests {
-            let response = match request {
-                InputRequest::Elicitation(request) => {
-                    let person = self.handler.person_of(Some(listener));
-                    json!(self.handler.elicit(request.params, person.as_deref()).await)
-                }
-                InputRequest::ListRoots(_) => json!(self.handler.roots()),
-                _ => {
-                    return Err(ServerError::Protocol(
-                        "it requests a model's answer (sampling), which haft does not support".to_owned(),
-                    ));
-                }
-            };
-            responses.insert(key, response);
-        }
+        let responses = requests.into_iter().map(|(key, request)| self.response(key, request, listener));
+        // At once: a client may show several questions together.
+        let responses: JsonObject = try_join_all(responses).await?.into_iter().collect();
         params.remove("inputResponses");
         params.remove("requestState");
         params.extend((!responses.is_empty()).then(|| ("inputResponses".to_owned(), responses.into())));
         params.extend(required.request_state.map(|state| ("requestState".to_owned(), state.into())));
         Ok(())
+    }
+
+    /// Answers one question of the server.
+    async fn response(
+        &self,
+        key: String,
+        request: InputRequest,
+        listener: &Listener,
+    ) -> Result<(String, Value), ServerError> {
+        let response = match request {
+            InputRequest::Elicitation(request) => {
+                let person = self.handler.person_of(Some(listener));
+                json!(self.handler.elicit(Some(key.clone()), request.params, person.as_deref()).await)
+            }
+            InputRequest::ListRoots(_) => json!(self.handler.roots()),
+            _ => {
+                return Err(ServerError::Protocol(
+                    "it requests a model's answer (sampling), which haft does not support".to_owned(),
+                ));
+            }
+        };
+        Ok((key, response))
     }
 
     async fn request(
@@ -305,16 +315,22 @@ impl Connection {
 
     async fn send(
         &self,
-        request: ClientRequest,
+        mut request: ClientRequest,
         listener: Option<&Listener>,
     ) -> Result<RequestHandle<RoleClient>, ServiceError> {
-        let send = self.peer.send_request_with_option(request, PeerRequestOptions::no_options());
-        match listener {
-            None => send.await,
-            Some(listener) => {
-                self.handler.calls.begin(listener, send, |handle| handle.progress_token.clone()).await
-            }
+        let mut options = PeerRequestOptions::no_options();
+        let Some(listener) = listener else {
+            return self.peer.send_request_with_option(request, options).await;
+        };
+        if self.is_stateless() {
+            let has_person = self.handler.person_of(Some(listener)).is_some();
+            // Among the options, because rmcp overwrites the capabilities in the request.
+            options.meta = Some(listener.stateless_meta(self.handler.get_info().capabilities, has_person));
         }
+        let call = Ongoing::attach(&mut request, listener, &self.handler.server);
+        let handle = self.peer.send_request_with_option(request, options).await?;
+        self.handler.calls.begin(handle.progress_token.clone(), call);
+        Ok(handle)
     }
 
     /// Returns after the time limit. The user's time for answers does not count.

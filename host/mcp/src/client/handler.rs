@@ -11,14 +11,14 @@ use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
     FormElicitationCapability, Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam,
-    ProgressNotificationParam, ProtocolVersion, ResourceUpdatedNotificationParam, Root, RootsCapabilities,
-    SKILLS_EXTENSION_ID, ServerJsonRpcMessage, ServerNotification, UrlElicitationCapability,
+    ProtocolVersion, ResourceUpdatedNotificationParam, Root, RootsCapabilities, SKILLS_EXTENSION_ID,
+    ServerJsonRpcMessage, ServerNotification, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::{Notify, broadcast};
 
-use super::calls::{Listener, OngoingCalls, shortened};
+use super::calls::{self, Listener, OngoingCalls, SentCalls, shortened};
 use super::elicitation::AskingClock;
 use super::offers::MAX_URI;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
@@ -26,25 +26,24 @@ use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 /// Maximum size in bytes of a form or a URL that the user sees. Neither can be cut.
 const MAX_SHOWN: usize = 64 << 10;
 
-/// Whether a server has reported changes of its lists.
+/// What a server reports: changes of its lists, and news of its calls.
 #[derive(Debug, Default)]
-pub(super) struct ListNews {
+pub(super) struct ServerNews {
     is_due: AtomicBool,
     said: Notify,
+    /// The calls that the server may report about.
+    pub(super) calls: SentCalls,
 }
 
-impl ListNews {
-    /// Records the change that `message` reports, before any later message of the connection is handled.
+impl ServerNews {
+    /// Handles what `message` reports, before any later message of the connection is handled.
     pub(super) fn note(&self, message: &ServerJsonRpcMessage) {
-        if let ServerJsonRpcMessage::Notification(own) = message
-            && matches!(
-                own.notification,
-                ServerNotification::ToolListChangedNotification(_)
-                    | ServerNotification::PromptListChangedNotification(_)
-                    | ServerNotification::ResourceListChangedNotification(_)
-            )
-        {
-            self.say();
+        let ServerJsonRpcMessage::Notification(own) = message else { return };
+        match &own.notification {
+            ServerNotification::ToolListChangedNotification(_)
+            | ServerNotification::PromptListChangedNotification(_)
+            | ServerNotification::ResourceListChangedNotification(_) => self.say(),
+            other => self.calls.hear(other),
         }
     }
 
@@ -86,7 +85,7 @@ pub(super) struct ServerRequestHandler {
     pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
     /// Notified when the server reports changes of its lists.
-    pub(super) changed: Arc<ListNews>,
+    pub(super) changed: Arc<ServerNews>,
     /// The URIs of resources that have changed.
     pub(super) updates: broadcast::Sender<Arc<str>>,
 }
@@ -120,6 +119,7 @@ impl ServerRequestHandler {
 
     pub(super) async fn elicit(
         &self,
+        key: Option<String>,
         params: ElicitRequestParams,
         elicitor: Option<&dyn Elicitor>,
     ) -> ElicitResult {
@@ -140,7 +140,8 @@ impl ServerRequestHandler {
             tracing::info!(server = self.server, "sent a question that is too long");
             return ElicitResult::new(ElicitationAction::Decline);
         }
-        let question = ElicitationQuestion { server: self.server.clone(), message: shortened(message), mode };
+        let server = self.server.clone();
+        let question = ElicitationQuestion { server, key, message: shortened(message), mode };
         let now = self.asking.begin();
         if self.asking.count() > MAX_QUESTIONS {
             tracing::info!(server = self.server, "asks too many questions at once");
@@ -190,7 +191,7 @@ impl ClientHandler for ServerRequestHandler {
     ) -> Result<ElicitResult, ErrorData> {
         let person = self.person_of(None);
         tokio::select! {
-            result = self.elicit(params, person.as_deref()) => Ok(result),
+            result = self.elicit(None, params, person.as_deref()) => Ok(result),
             () = context.ct.cancelled() => Ok(ElicitResult::new(ElicitationAction::Cancel)),
         }
     }
@@ -207,20 +208,13 @@ impl ClientHandler for ServerRequestHandler {
         Err(ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method, None))
     }
 
-    async fn on_progress(
-        &self,
-        progress: ProgressNotificationParam,
-        _context: NotificationContext<RoleClient>,
-    ) {
-        self.calls.progress(progress).await;
-    }
-
     async fn on_logging_message(
         &self,
         message: LoggingMessageNotificationParam,
         _context: NotificationContext<RoleClient>,
     ) {
-        self.calls.log(&self.server, message);
+        // Its call has the message already, from the transport.
+        calls::log(&self.server, &message);
     }
 
     async fn on_tool_list_changed(&self, _context: NotificationContext<RoleClient>) {

@@ -20,7 +20,7 @@ use super::ServerError;
 use super::address::{USER_AGENT, is_this_machine, parse_url};
 use super::bounded::Bounded;
 use super::calls::shortened;
-use super::handler::ListNews;
+use super::handler::ServerNews;
 use super::oauth::Account;
 use haft_core::net::chain;
 
@@ -48,7 +48,7 @@ pub(super) fn transport(
     url: &str,
     headers: &[(String, SecretString)],
     account: Option<&Arc<Account>>,
-    news: &Arc<ListNews>,
+    news: &Arc<ServerNews>,
 ) -> Result<Bounded<Http>, ServerError> {
     let client = client(url, headers)?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(parse_url(url)?.as_str());

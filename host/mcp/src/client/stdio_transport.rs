@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use self::line::{Line, LineReader};
 pub(super) use self::wire::Wire;
-use super::handler::ListNews;
+use super::handler::ServerNews;
 use super::message::{self, failure};
 
 mod line;
@@ -37,7 +37,7 @@ pub(super) struct StdioTransport {
     /// The messages of a batch after its first one.
     queued: VecDeque<ServerJsonRpcMessage>,
     wire: Arc<Wire>,
-    news: Arc<ListNews>,
+    news: Arc<ServerNews>,
     /// Number of messages since the last yield.
     received: usize,
 }
@@ -50,7 +50,7 @@ struct Outgoing {
 impl StdioTransport {
     /// Creates a transport to the process at the other ends of `input` and `output`. Must be called inside a
     /// runtime.
-    pub(super) fn new(input: Sender, output: Receiver, news: Arc<ListNews>) -> Self {
+    pub(super) fn new(input: Sender, output: Receiver, news: Arc<ServerNews>) -> Self {
         let (writer, lines) = mpsc::channel(MAX_UNWRITTEN);
         let wire = Arc::<Wire>::default();
         tokio::spawn(write_all(input, lines, wire.clone()));
@@ -169,6 +169,7 @@ impl Transport<RoleClient> for StdioTransport {
         message: ClientJsonRpcMessage,
     ) -> impl Future<Output = io::Result<()>> + Send + 'static {
         self.track_request(&message);
+        self.news.calls.note(&message);
         let (written, done) = oneshot::channel();
         let queued = encoded(&message).and_then(|line| self.queue(Outgoing { line, written }));
         async move {

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
+use super::board::Board;
 use haft_core::sync::Lock;
 
 /// Maximum number of a client's open requests. Guests take turns at a quarter of it; each request holds memory, and
@@ -43,6 +44,8 @@ pub(super) struct Requester {
     pub(super) session: Option<Agreed>,
     /// The headers of an HTTP request without a session that repeat arguments.
     pub(super) parameters: Option<HeaderMap>,
+    /// The questions of a call that can wait for its client's next request.
+    pub(super) board: Option<Arc<Board>>,
     pub(super) link: Arc<dyn Link>,
 }
 
@@ -136,7 +139,7 @@ impl Requester {
         link: Arc<dyn Link>,
     ) -> Self {
         let meta = std::mem::take(request.get_meta_mut());
-        Self { id, meta, cancel, session, parameters: None, link }
+        Self { id, meta, cancel, session, parameters: None, board: None, link }
     }
 
     /// Returns the revision that the request is of.
@@ -165,6 +168,11 @@ impl Requester {
             || self.session.as_ref().is_some_and(|agreed| agreed.shows_urls),
             |own| shows_urls(&own),
         )
+    }
+
+    /// Returns whether haft may answer a call with questions or a task, and continue the call.
+    pub(super) fn may_take_turns(&self) -> bool {
+        self.is_sessionless() && (self.shows_forms() || self.shows_urls() || self.takes_tasks())
     }
 
     /// Returns whether the client takes a task for an answer.

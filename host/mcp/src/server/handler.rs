@@ -13,6 +13,7 @@ mod dress;
 mod methods;
 mod news;
 mod offers;
+mod turns;
 mod watched;
 
 use std::sync::Arc;
@@ -158,9 +159,7 @@ impl Handler {
     pub(super) async fn answer(&self, request: ClientRequest, requester: Requester) -> Answer {
         let era = Era::of(&request, &requester)?;
         let answer = match request {
-            ClientRequest::CallToolRequest(request) => {
-                self.call_or_begin_task(request.params, requester).await
-            }
+            ClientRequest::CallToolRequest(request) => self.call_in_turns(request.params, requester).await,
             ClientRequest::PingRequest(_) if era.has_session => Ok(ServerResult::empty(())),
             ClientRequest::PingRequest(_) => Err(ErrorData::method_not_found::<PingRequestMethod>()),
             // Boxed: otherwise the future of every call would have its size.
@@ -190,11 +189,9 @@ impl Handler {
                 let tools: Vec<_> = snapshot.tools().iter().map(|tool| &tool.shown).collect();
                 Ok(raw(json!({ "tools": tools })))
             }
-            ClientRequest::GetPromptRequest(request) => {
-                self.while_open(self.get(request.params, requester)).await
-            }
+            ClientRequest::GetPromptRequest(request) => self.get_in_turns(request.params, requester).await,
             ClientRequest::ReadResourceRequest(request) => {
-                self.while_open(self.read(request.params, requester)).await
+                self.read_in_turns(request.params, requester).await
             }
             ClientRequest::ListPromptsRequest(request) => {
                 let snapshot = self.offers(request.params).await?;
@@ -240,7 +237,8 @@ impl Handler {
             }
             ClientRequest::UpdateTaskRequest(request) => {
                 let tasks = self.tasks(requester)?;
-                tasks.update(self.shared.caller(), &request.params.task_id).await.map(ServerResult::task_ack)
+                let (id, answers) = (&request.params.task_id, request.params.input_responses);
+                tasks.update(self.shared.caller(), id, answers).await.map(ServerResult::task_ack)
             }
             ClientRequest::CancelTaskRequest(request) => {
                 let tasks = self.tasks(requester)?;

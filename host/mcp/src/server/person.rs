@@ -6,6 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use rmcp::model::{ElicitRequestParams, ElicitationAction};
 
+use super::board::Board;
 use super::conversation::{Link, Requester};
 use haft_core::random;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
@@ -16,6 +17,8 @@ const ID: usize = 16;
 /// The user of one call.
 pub(super) struct ClientPerson {
     link: Arc<dyn Link>,
+    /// The questions of a client without a session.
+    board: Option<Arc<Board>>,
     shows_forms: bool,
     shows_urls: bool,
     /// Whether the client sees one server only, whose questions need no name.
@@ -23,19 +26,16 @@ pub(super) struct ClientPerson {
 }
 
 impl ClientPerson {
-    pub(super) fn new(requester: &Requester, is_one_server: bool) -> Self {
-        // A client without a session takes no requests.
-        let has_session = !requester.is_sessionless();
-        Self {
-            link: requester.link.clone(),
-            shows_forms: has_session && requester.shows_forms(),
-            shows_urls: has_session && requester.shows_urls(),
-            is_one_server,
-        }
+    /// Returns the user of a call; `None` if its client shows no questions.
+    pub(super) fn of(requester: &Requester, is_one_server: bool) -> Option<Arc<dyn Elicitor>> {
+        let (shows_forms, shows_urls) = (requester.shows_forms(), requester.shows_urls());
+        let (link, board) = (requester.link.clone(), requester.board.clone());
+        let person = Self { link, board, shows_forms, shows_urls, is_one_server };
+        (shows_forms || shows_urls).then(|| Arc::new(person) as Arc<dyn Elicitor>)
     }
 
     fn request(&self, question: &ElicitationQuestion) -> Option<ElicitRequestParams> {
-        let ElicitationQuestion { server, message, mode } = question;
+        let ElicitationQuestion { server, message, mode, .. } = question;
         let message = if self.is_one_server {
             message.clone()
         } else {
@@ -71,7 +71,11 @@ impl ClientPerson {
 impl Elicitor for ClientPerson {
     async fn ask(&self, question: &ElicitationQuestion) -> Reply {
         let Some(request) = self.request(question) else { return Reply::Decline };
-        match self.link.ask(request).await {
+        let answer = match &self.board {
+            Some(board) => board.ask(question.key.as_deref(), request).await,
+            None => self.link.ask(request).await,
+        };
+        match answer {
             Ok(answer) => match answer.action {
                 ElicitationAction::Accept => Reply::Accept(answer.content),
                 ElicitationAction::Decline => Reply::Decline,

@@ -1,7 +1,9 @@
-//! Long calls as tasks (MCP's extension `io.modelcontextprotocol/tasks`): the client gets a task id instead of an
-//! answer, and queries any replica for the state of the call. Offered to stateless clients that declare support for
-//! tasks. The processes of one machine are replicas too.
+//! Calls that outlive a request of a stateless client. A call that asks the client is answered with the questions, and goes on
+//! with the client's next request. A long call becomes a task (MCP's extension `io.modelcontextprotocol/tasks`), if the client
+//! declares support: the client gets a task id instead of an answer, and queries any replica for the state of the call. The
+//! processes of one machine are replicas too.
 
+mod kept;
 mod record;
 
 use std::io;
@@ -9,13 +11,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{CallToolResponse, CreateTaskResult, ErrorData, GetTaskResult, Task};
+use rmcp::model::{CreateTaskResult, ErrorData, GetTaskResult, InputResponses, ServerResult, Task};
+use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use self::kept::KeptCalls;
 use self::record::{Record, State};
+use super::board::Board;
 use super::conversation::Requester;
+use super::questions::Fingerprint;
 use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::replicas::{KEPT, Replicas, RunningTask};
@@ -27,8 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// Maximum number of concurrent tasks of this process. Further calls do not become tasks.
 const MAX_RUNNING: usize = 256;
 
-/// Interval of records that a task runs.
-const BEAT: Duration = Duration::from_secs(15);
+/// Interval at which the progress of a task is recorded.
+const PROGRESS: Duration = Duration::from_secs(1);
+
+/// Intervals of [`PROGRESS`] after which it is recorded that a task without progress runs.
+const BEAT: u32 = 15;
 
 /// Interval at which a client should poll.
 const POLL: Duration = Duration::from_secs(1);
@@ -40,8 +49,41 @@ const MAX_ANSWER: usize = 64 << 20;
 const AGAIN: [Duration; 4] =
     [Duration::ZERO, Duration::from_secs(1), Duration::from_secs(5), Duration::from_secs(30)];
 
+/// Maximum wait for a replica to record the client's answers to the questions of a task.
+const UPDATED: Duration = Duration::from_secs(5);
+
+/// Interval at which that record is read.
+const READ: Duration = Duration::from_millis(50);
+
 /// The answer to a call.
-pub(super) type CallAnswer = Result<CallToolResponse, ErrorData>;
+pub(super) type CallAnswer = Result<ServerResult, ErrorData>;
+
+/// A call that may outlive the request of its client.
+pub(super) struct Call {
+    future: Pin<Box<dyn Future<Output = CallAnswer> + Send>>,
+    board: Arc<Board>,
+    /// Stops the call.
+    stop: CancellationToken,
+}
+
+/// The request that a client makes, or continues.
+pub(super) struct Turn {
+    /// Identifies the call and its caller.
+    pub(super) call: Fingerprint,
+    /// The state that haft gave with its questions, if the client continues a call.
+    pub(super) state: Option<String>,
+    pub(super) answers: InputResponses,
+    /// Whether the call may become a task.
+    pub(super) may_be_task: bool,
+}
+
+/// A message to the process that runs a task.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Message {
+    Cancel,
+    Answers(InputResponses),
+}
 
 /// The tasks of one program. Clones and replicas share the tasks.
 #[derive(Clone, Debug)]
@@ -51,13 +93,12 @@ pub(super) struct Tasks {
     program: Arc<[u8]>,
     places: Arc<Semaphore>,
     patience: Duration,
+    kept: KeptCalls,
 }
 
 /// A task that this process runs.
 struct Running {
     page: Page,
-    /// Stops the call, at the request of any replica.
-    stop: CancellationToken,
     _running: RunningTask,
     _place: OwnedSemaphorePermit,
 }
@@ -73,49 +114,65 @@ impl Tasks {
     /// Returns the tasks of `program`, which `replicas` share.
     pub(super) fn new(replicas: Arc<dyn Replicas>, program: &[u8]) -> Self {
         let places = Arc::new(Semaphore::new(MAX_RUNNING));
-        Self { replicas, program: program.into(), places, patience: PATIENCE }
+        let kept = KeptCalls::default();
+        Self { replicas, program: program.into(), places, patience: PATIENCE, kept }
     }
 
-    /// Makes `call` of `caller`, and continues a long call as a task.
+    /// Makes a call of `caller`, or continues the one that waits for the answers in `turn`.
     pub(super) async fn run<F>(
         &self,
         caller: &str,
+        turn: Turn,
         mut requester: Requester,
         call: impl FnOnce(Requester) -> F,
     ) -> CallAnswer
     where
         F: Future<Output = CallAnswer> + Send + 'static,
     {
-        let Ok(place) = self.places.clone().try_acquire_owned() else { return call(requester).await };
-        // The request ends with this answer; the task continues.
-        let (asked, stop) = (requester.cancel.clone(), CancellationToken::new());
-        requester.cancel = stop.clone();
-        let mut call = Box::pin(call(requester));
-        tokio::select! {
-            biased;
-            answer = &mut call => return answer,
-            () = asked.cancelled() => {
-                stop.cancel();
-                return call.await;
+        let asked = requester.cancel.clone();
+        let kept = turn.state.as_deref().filter(|state| kept::is_state(state));
+        let call = match kept {
+            Some(state) => self.kept.take(state, &turn.call, turn.answers)?,
+            None => {
+                let (board, stop) = (Arc::new(Board::with_answers(turn.answers)), CancellationToken::new());
+                // The request ends with its answer; the call may continue.
+                requester.cancel = stop.clone();
+                requester.board = Some(board.clone());
+                Call { future: Box::pin(call(requester)), board, stop }
             }
-            () = tokio::time::sleep(self.patience) => {}
-        }
-        match self.begin(caller, stop.clone(), place).await {
-            Ok((task, running)) => {
-                tokio::spawn(running.finish(call));
-                Ok(CreateTaskResult::new(task).into())
-            }
-            Err(error) => {
-                tracing::warn!("a long call cannot become a task: {error}");
-                tokio::select! {
-                    biased;
-                    answer = &mut call => answer,
-                    () = asked.cancelled() => {
-                        stop.cancel();
-                        call.await
-                    }
+        };
+        self.follow(caller, turn.call, call, (asked, turn.may_be_task)).await
+    }
+
+    /// Returns the answer to a call, its questions, or the task that it has become.
+    async fn follow(
+        &self,
+        caller: &str,
+        key: Fingerprint,
+        mut call: Call,
+        (asked, mut may_be_task): (CancellationToken, bool),
+    ) -> CallAnswer {
+        let patience = tokio::time::sleep(self.patience);
+        tokio::pin!(patience);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call.future => return answer,
+                () = asked.cancelled() => {
+                    call.stop.cancel();
+                    return call.future.await;
                 }
+                () = call.board.asked() => return self.kept.keep(key, call),
+                () = &mut patience, if may_be_task => {}
             }
+            match self.begin(caller, call.board.clone(), call.stop.clone()).await {
+                Ok((task, running)) => {
+                    tokio::spawn(running.finish(call));
+                    return Ok(ServerResult::CreateTaskResult(CreateTaskResult::new(task)));
+                }
+                Err(error) => tracing::warn!("a long call cannot become a task: {error}"),
+            }
+            may_be_task = false;
         }
     }
 
@@ -123,16 +180,22 @@ impl Tasks {
     async fn begin(
         &self,
         caller: &str,
+        board: Arc<Board>,
         stop: CancellationToken,
-        place: OwnedSemaphorePermit,
     ) -> io::Result<(Task, Running)> {
+        let place = self.places.clone().try_acquire_owned().map_err(io::Error::other)?;
         let id = random::name::<{ random::KEY }>()?;
         let name = self.name(caller, &id);
-        let running = self.replicas.run(&name, stop.clone()).await?;
+        let inbox = move |message: &[u8]| match serde_json::from_slice(message) {
+            Ok(Message::Cancel) => stop.cancel(),
+            Ok(Message::Answers(answers)) => board.answer(answers),
+            Err(error) => tracing::warn!("a message to a task cannot be read: {error}"),
+        };
+        let running = self.replicas.run(&name, Box::new(inbox)).await?;
         let record = Record::begun();
         self.replicas.store(&name, record.encode()).await?;
         let page = Page { replicas: self.replicas.clone(), name, created: record.created };
-        Ok((record.task(&id), Running { page, stop, _running: running, _place: place }))
+        Ok((record.task(&id), Running { page, _running: running, _place: place }))
     }
 
     /// Returns the storage key of a caller's task, by the id that only this caller knows.
@@ -156,7 +219,7 @@ impl Tasks {
 
     /// Returns the record of a task whose last sign of life is old.
     async fn lost_or_ended(&self, name: &str, record: Record) -> Result<Record, ErrorData> {
-        if self.replicas.reach(name, false).await.map_err(|error| unreachable(&error))? {
+        if self.replicas.reach(name, &[]).await.map_err(|error| unreachable(&error))? {
             return Ok(record);
         }
         // The task may have ended meanwhile.
@@ -172,15 +235,39 @@ impl Tasks {
     pub(super) async fn cancel(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
         let name = self.name(caller, id);
         if self.load(&name).await?.is_working() {
-            self.replicas.reach(&name, true).await.map_err(|error| unreachable(&error))?;
+            self.send(&name, &Message::Cancel).await?;
         }
         Ok(())
     }
 
-    /// Handles a client's input for a task, although no task requests input.
-    pub(super) async fn update(&self, caller: &str, id: &str) -> Result<(), ErrorData> {
-        self.load(&self.name(caller, id)).await?;
-        Err(ErrorData::invalid_params("this task has no question", None))
+    /// Answers questions of the task `id` of `caller`. Returns when the task has recorded the answers. Answers to other
+    /// questions have no effect.
+    pub(super) async fn update(
+        &self,
+        caller: &str,
+        id: &str,
+        answers: InputResponses,
+    ) -> Result<(), ErrorData> {
+        let name = self.name(caller, id);
+        let keys: Vec<String> = answers.keys().cloned().collect();
+        let is_open = |record: &Record| keys.iter().any(|key| record.asks(key));
+        if !is_open(&self.load(&name).await?) {
+            return Ok(());
+        }
+        self.send(&name, &Message::Answers(answers)).await?;
+        let recorded = async {
+            while is_open(&self.load(&name).await?) {
+                tokio::time::sleep(READ).await;
+            }
+            Ok(())
+        };
+        // An answer of another form leaves its question open.
+        tokio::time::timeout(UPDATED, recorded).await.unwrap_or(Ok(()))
+    }
+
+    async fn send(&self, name: &str, message: &Message) -> Result<(), ErrorData> {
+        let message = serde_json::to_vec(message).unwrap_or_default();
+        self.replicas.reach(name, &message).await.map(drop).map_err(|error| unreachable(&error))
     }
 
     async fn load(&self, name: &str) -> Result<Record, ErrorData> {
@@ -194,26 +281,34 @@ impl Tasks {
 }
 
 impl Running {
-    /// Runs the call to its end, and stores the result.
-    async fn finish<F: Future<Output = CallAnswer> + Send>(self, mut call: Pin<Box<F>>) {
+    /// Runs the call to its end, and stores its progress, its questions and its result.
+    async fn finish(self, call: Call) {
         // Other replicas see the task as running until its result is stored.
-        let Self { page, stop, _running, _place } = self;
-        let mut beat = tokio::time::interval(BEAT);
-        beat.reset();
+        let Self { page, _running, _place } = self;
+        let Call { mut future, board, stop } = call;
+        let mut tick = tokio::time::interval(PROGRESS);
+        let (mut told, mut quiet) = (None, 0);
         let answer = loop {
+            let changed = board.changed();
             tokio::select! {
-                answer = &mut call => break answer,
-                _ = beat.tick() => {
-                    if let Err(error) = page.write(State::Working).await {
-                        tracing::debug!("the start of a task is not recorded: {error}");
+                answer = &mut future => break answer,
+                () = changed => {}
+                _ = tick.tick() => {
+                    quiet += 1;
+                    if board.progress() == told && quiet < BEAT {
+                        continue;
                     }
                 }
+            }
+            (told, quiet) = (board.progress(), 0);
+            if let Err(error) = page.write(State::of(&board), told.clone()).await {
+                tracing::debug!("the state of a task is not recorded: {error}");
             }
         };
         let state = State::ended(answer, stop.is_cancelled(), MAX_ANSWER);
         for pause in AGAIN {
             tokio::time::sleep(pause).await;
-            match page.write(state.clone()).await {
+            match page.write(state.clone(), None).await {
                 Ok(()) => return,
                 Err(error) => tracing::warn!("the end of a task is not recorded: {error}"),
             }
@@ -222,8 +317,9 @@ impl Running {
 }
 
 impl Page {
-    async fn write(&self, state: State) -> io::Result<()> {
-        self.replicas.store(&self.name, Record::since(self.created, state).encode()).await
+    async fn write(&self, state: State, progress: Option<String>) -> io::Result<()> {
+        let record = Record::since(self.created, state).with_progress(progress);
+        self.replicas.store(&self.name, record.encode()).await
     }
 }
 
@@ -232,80 +328,4 @@ fn unreachable(error: &io::Error) -> ErrorData {
 }
 
 #[cfg(test)]
-mod tests {
-    use rmcp::model::{CallToolResult, ContentBlock, TaskPayload};
-
-    use super::*;
-    use crate::server::replicas::Memory;
-
-    /// Returns two replicas, and a task of `ada` that the first runs.
-    async fn begun(shared: &Arc<dyn Replicas>) -> (Tasks, Tasks, String, Running) {
-        let [one, two] = [(); 2].map(|()| Tasks::new(shared.clone(), b"program"));
-        let place = one.places.clone().try_acquire_owned().unwrap();
-        let (task, running) = one.begin("ada", CancellationToken::new(), place).await.unwrap();
-        (one, two, task.task_id, running)
-    }
-
-    fn answer(text: &str) -> CallToolResponse {
-        CallToolResponse::Complete(CallToolResult::success(vec![ContentBlock::text(text)]))
-    }
-
-    async fn payload(tasks: &Tasks, id: &str) -> TaskPayload {
-        tasks.get("ada", id).await.unwrap().task.payload
-    }
-
-    /// RP03: every replica reports a task of another replica, only to the task's caller.
-    #[tokio::test]
-    async fn a_task_is_told_of_by_every_replica() {
-        let shared: Arc<dyn Replicas> = Arc::new(Memory::default());
-        let (one, two, id, running) = begun(&shared).await;
-        assert_eq!(payload(&two, &id).await, TaskPayload::Working);
-        for caller in ["bob", "", "ad"] {
-            assert!(two.get(caller, &id).await.is_err() && two.cancel(caller, &id).await.is_err());
-        }
-        assert!(Tasks::new(shared.clone(), b"other").get("ada", &id).await.is_err());
-        running.finish(Box::pin(async { Ok(answer("done")) })).await;
-        for replica in [&one, &two] {
-            let TaskPayload::Completed { result } = payload(replica, &id).await else { panic!() };
-            assert_eq!(result["content"][0]["text"], "done");
-        }
-        assert!(two.update("ada", &id).await.is_err());
-    }
-
-    /// RP03: any replica stops a task.
-    #[tokio::test]
-    async fn a_task_is_stopped_by_every_replica() {
-        let shared: Arc<dyn Replicas> = Arc::new(Memory::default());
-        let (_, two, id, running) = begun(&shared).await;
-        let stop = running.stop.clone();
-        let call = Box::pin(async move {
-            stop.cancelled().await;
-            Err(ErrorData::internal_error("stopped", None))
-        });
-        let finishing = tokio::spawn(running.finish(call));
-        two.cancel("ada", &id).await.unwrap();
-        finishing.await.unwrap();
-        assert_eq!(payload(&two, &id).await, TaskPayload::Cancelled);
-    }
-
-    /// RP03: the death of a replica during a call is reported, and not before it is certain.
-    #[tokio::test]
-    async fn a_task_whose_replica_died_is_lost() {
-        let shared: Arc<dyn Replicas> = Arc::new(Memory::default());
-        let (_, two, id, running) = begun(&shared).await;
-        assert_eq!(payload(&two, &id).await, TaskPayload::Working);
-        drop(running);
-        let TaskPayload::Failed { error } = payload(&two, &id).await else { panic!() };
-        assert!(error["message"].as_str().unwrap().contains("the outcome is unknown"), "{error:?}");
-    }
-
-    /// RP03: an answer that is too large to store is reported, and no answer is truncated.
-    #[test]
-    fn an_answer_beyond_the_bound_is_not_kept() {
-        let ended =
-            |most| Record::since(0, State::ended(Ok(answer("done")), false, most)).detailed("x").payload;
-        assert!(matches!(ended(1000), TaskPayload::Completed { .. }));
-        let TaskPayload::Failed { error } = ended(10) else { panic!() };
-        assert!(error["message"].as_str().unwrap().contains("the call has ended"), "{error:?}");
-    }
-}
+mod tests;

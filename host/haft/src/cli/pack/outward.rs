@@ -16,10 +16,10 @@ use super::super::install_session::{InstallSession, install_error, project_error
 use super::super::terminal::Terminal;
 use crate::cli::Exit;
 use haft::program::FILE_NAME;
-use haft_author::agent_plugin::{AgentPlugin, CLAUDE, FOLDER, MANIFEST, SERVERS, SKILLS};
+use haft_author::agent_plugin::{AgentPlugin, CLAUDE, FOLDER, GEMINI, MANIFEST, SERVERS, SKILLS};
 use haft_author::declaration;
 use haft_core::call::ToolDef;
-use haft_core::skill;
+use haft_core::skill::{self, Skill};
 use haft_package::edit::{self, NewEntry};
 use haft_package::signature::Trust;
 use haft_package::{
@@ -118,6 +118,11 @@ impl Making {
         format!("{}.wasm", self.offered.name)
     }
 
+    /// Returns the version in the package's program.toml.
+    fn version(&self) -> String {
+        self.offered.version.as_ref().map_or_else(|| "0.1.0".to_owned(), ToString::to_string)
+    }
+
     /// Copies the files of the package.
     fn copy(&self) -> anyhow::Result<()> {
         match &self.fetched.content {
@@ -135,8 +140,7 @@ impl Making {
             Content::Tree(..) => declaration::of_package(&fs::read_to_string(&file)?)?.0,
             Content::Component(_) => {
                 let (offered, source) = (&self.offered, format!("./{}", self.component()));
-                let version =
-                    offered.version.as_ref().map_or_else(|| "0.1.0".to_owned(), ToString::to_string);
+                let version = self.version();
                 let begun = format!("[program]\nname = \"{}\"\nversion = \"{version}\"\n", offered.name);
                 let entry = NewEntry {
                     kind: offered.kind,
@@ -164,10 +168,10 @@ impl Making {
     /// Writes the files that clients read, and returns the name of the skill.
     fn describe(&self) -> anyhow::Result<String> {
         let (offered, root) = (&self.offered, self.root());
-        let version = offered.version.as_ref().map(ToString::to_string);
+        let version = self.version();
         let plugin = AgentPlugin {
             name: offered.name.as_str(),
-            version: version.as_deref(),
+            version: &version,
             description: offered.description.as_deref(),
             authors: &offered.authors,
             license: offered.license.as_deref(),
@@ -176,6 +180,9 @@ impl Making {
         let own = self.own().join(skill::FILE);
         let own = own.is_file().then(|| fs::read_to_string(own)).transpose()?;
         let (name, text) = plugin.skill(own.as_deref())?;
+        let of_skill = Skill::parse(&text, &name).description;
+        let of_skill = Some(of_skill.as_str()).filter(|text| !text.is_empty());
+        let plugin = AgentPlugin { description: plugin.description.or(of_skill), ..plugin };
         let folder = root.join(SKILLS).join(&name);
         written(&folder.join(skill::FILE), &text)?;
         if let Content::Tree(_, listing) = &self.fetched.content {
@@ -192,6 +199,7 @@ impl Making {
         written(&root.join(MANIFEST), &plugin.manifest())?;
         written(&root.join(SERVERS), &plugin.servers())?;
         written(&root.join(CLAUDE), &plugin.claude())?;
+        written(&root.join(GEMINI), &plugin.gemini())?;
         Ok(name)
     }
 

@@ -22,7 +22,7 @@ use tokio_stream::Stream;
 
 use crate::client::ServerError;
 use crate::client::calls::shortened;
-use crate::client::handler::ListNews;
+use crate::client::handler::ServerNews;
 use crate::client::message::{self, words};
 use crate::client::oauth::Account;
 use haft_core::json;
@@ -49,8 +49,8 @@ type Events = Pin<Box<dyn Stream<Item = Result<Sse, SseError>> + Send>>;
 #[derive(Clone)]
 pub(in crate::client) struct HttpClient {
     pub(super) client: Client,
-    /// The changes of lists that the server's messages report.
-    pub(super) news: Arc<ListNews>,
+    /// What the server's messages report.
+    pub(super) news: Arc<ServerNews>,
     /// The account whose tokens are sent if `Authorization` is not among the headers.
     pub(super) account: Option<Arc<Account>>,
 }
@@ -97,6 +97,7 @@ impl StreamableHttpClient for HttpClient {
         _token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<StreamableHttpPostResponse, Error> {
+        self.news.calls.note(&message);
         let send = async |token: Option<&SecretString>| {
             let mut request = self.client.post(&*uri).header(ACCEPT, [JSON, EVENTS].join(", "));
             for (name, value) in &headers {
@@ -183,7 +184,7 @@ impl Asked {
     async fn answer(
         self,
         response: Response,
-        news: &Arc<ListNews>,
+        news: &Arc<ServerNews>,
     ) -> Result<StreamableHttpPostResponse, Error> {
         let (status, kind) = (response.status(), kind(&response));
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
@@ -202,7 +203,7 @@ impl Asked {
             let kind = if kind.is_empty() { "no content type" } else { &kind };
             return Err(protocol(format!("it answered with {kind} instead of JSON: {}", words(&body))));
         }
-        match answer_to(&id, &body) {
+        match answer_to(&id, &body, news) {
             Ok(message) => Ok(StreamableHttpPostResponse::Json(message, session)),
             Err(why) => Err(protocol(format!("{why}: {}", words(&body)))),
         }
@@ -278,11 +279,12 @@ fn error_in(body: &[u8]) -> Option<ErrorData> {
     Some(ErrorData::new(ErrorCode(code?), message, error.get("data").cloned()))
 }
 
-/// Returns the message of `body` that answers the request `id`.
-fn answer_to(id: &RequestId, body: &[u8]) -> Result<ServerJsonRpcMessage, String> {
+/// Returns the message of `body` that answers the request `id`. A batch may report news before it.
+fn answer_to(id: &RequestId, body: &[u8], news: &ServerNews) -> Result<ServerJsonRpcMessage, String> {
     let all = message::read(body).map_err(|_| "its answer is not a JSON-RPC 2.0 message".to_owned())?;
     let answers = all
         .into_iter()
+        .inspect(|one| news.note(one))
         .filter(|one| matches!(one, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_)));
     let mut answers: Vec<_> = answers.map(|answer| addressed(answer, Some(id))).collect();
     if answers.is_empty() {
@@ -388,7 +390,7 @@ struct Messages {
     queued: VecDeque<Sse>,
     /// The request that the stream is the answer to.
     asked: Option<RequestId>,
-    news: Arc<ListNews>,
+    news: Arc<ServerNews>,
 }
 
 impl Messages {

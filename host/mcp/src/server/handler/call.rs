@@ -12,9 +12,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, CallToolResult, ErrorCode, InputRequiredResult, JsonObject,
-    LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerNotification, ServerResult,
+    CallToolRequestParams, CallToolResponse, ErrorCode, InputRequiredResult, JsonObject, LoggingLevel,
+    LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
+    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerNotification,
 };
 use serde_json::{Value, json};
 
@@ -130,7 +130,7 @@ impl Handler {
             client: self.client(requester),
             via: self.client_name(requester).or_else(|| snapshot.session().via.clone()),
             caller: self.shared.known().map(|caller| caller.id().clone()),
-            person: Some(Arc::new(ClientPerson::new(requester, snapshot.names().alone.is_some()))),
+            person: ClientPerson::of(requester, snapshot.names().alone.is_some()),
             meta: meta_for_server(requester),
             ..snapshot.session().clone()
         };
@@ -151,37 +151,14 @@ impl Handler {
         }
     }
 
-    /// Calls a tool; a long call becomes a task if its client supports tasks.
-    pub(super) async fn call_or_begin_task(
-        &self,
-        request: CallToolRequestParams,
-        requester: Requester,
-    ) -> Answer {
-        if !requester.is_sessionless() || !requester.takes_tasks() {
-            return self.while_open(self.call(request, requester)).await.map(CallResponse::into_result);
-        }
-        // The task may outlive the request of this handler.
-        let own = self.shared.handler();
-        let call = |requester| async move {
-            own.while_open(own.call(request, requester)).await.and_then(CallResponse::into_response)
-        };
-        // Boxed: otherwise the future of every call would have its size.
-        let tasks = self.shared.snapshots.tasks();
-        Box::pin(tasks.run(self.shared.caller(), requester, call)).await.map(Into::into)
-    }
-
     /// Calls a tool. May leave a thread that runs calls inline: if the tool may not run there, the journal is not
     /// open yet, or the user has answered a question of the call.
-    async fn call(
-        &self,
-        request: CallToolRequestParams,
-        requester: Requester,
-    ) -> Result<CallResponse, ErrorData> {
+    pub(super) async fn call(&self, request: CallToolRequestParams, requester: Requester) -> Answer {
         let _permit = match self.permit() {
             Ok(permit) => permit,
             Err(refusal) => {
                 let refused = message::call_result(ToolResult::error(refusal), false);
-                return Ok(CallResponse::Own(refused.into()));
+                return Ok(CallToolResponse::from(refused).into());
             }
         };
         let (snapshot, found) = self.shared.snapshots.with_tool(&request.name).await;
@@ -199,41 +176,13 @@ impl Handler {
         let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
         let has_schema = tool.is_some_and(|tool| tool.promises_data);
         match self.run(&snapshot, (entry.as_deref(), own), request, &requester).await? {
-            Answered::Question(question) => Ok(CallResponse::Own(question.into())),
+            Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) if !is_known => Err(ErrorData::invalid_params(result.content, None)),
             Answered::Result(mut result) => {
                 let server = entry.as_ref().and_then(|entry| entry.served()).map(|served| served.server);
-                let own = |result| CallResponse::Own(message::call_result(result, has_schema).into());
                 let passed = from_server(snapshot.names(), server.unwrap_or_default(), &mut result);
-                passed.map_or_else(|| Ok(own(result)), |passed| passed.map(CallResponse::Passed))
-            }
-        }
-    }
-}
-
-/// The response to a call of a tool.
-enum CallResponse {
-    Own(CallToolResponse),
-    /// The result of an MCP server, as it gave it.
-    Passed(Value),
-}
-
-impl CallResponse {
-    fn into_result(self) -> ServerResult {
-        match self {
-            Self::Own(response) => response.into(),
-            Self::Passed(result) => raw(result),
-        }
-    }
-
-    /// Returns the response for a stored task.
-    fn into_response(self) -> Result<CallToolResponse, ErrorData> {
-        match self {
-            Self::Own(response) => Ok(response),
-            Self::Passed(result) => {
-                let read = serde_json::from_value::<CallToolResult>(result);
-                let read = read.map_err(|error| ErrorData::internal_error(error.to_string(), None));
-                read.map(Into::into)
+                let own = || CallToolResponse::from(message::call_result(result, has_schema)).into();
+                passed.map_or_else(|| Ok(own()), |passed| passed.map(raw))
             }
         }
     }
@@ -277,12 +226,16 @@ impl ProgressNotifier {
     /// Sends the client of `requester` the notifications of a call of `tool` that pass `filter`.
     fn begin(requester: &Requester, tool: &str, filter: NotificationFilter) -> Self {
         let dropped = Arc::<AtomicUsize>::default();
-        if filter.progress.is_none() && filter.log.is_none() {
+        let board = requester.board.clone();
+        if filter.progress.is_none() && filter.log.is_none() && board.is_none() {
             return Self { events: Events::default(), dropped };
         }
         let (link, tool) = (requester.link.clone(), tool.to_owned());
         let (last_progress, count) = (Lock::new(f64::NEG_INFINITY), dropped.clone());
         let events = Events::during_calls(move |event| {
+            if let (Some(board), Event::Progress { message, .. }) = (&board, event) {
+                board.set_progress(message);
+            }
             if let Some(notification) = notification_of(event, &tool, &filter, &last_progress)
                 && !link.tell(notification, is_piece(event))
             {

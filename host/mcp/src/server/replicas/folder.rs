@@ -1,16 +1,15 @@
 //! The shared state in a folder: a file for the key, for each claim, and for each task. It outlives every process.
 
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use haft_core::replicas::{KEPT, KEY_BYTES, Replicas, RunningTask, SharedKey};
+use haft_core::replicas::{Inbox, KEPT, KEY_BYTES, Replicas, RunningTask, SharedKey};
 use rustix::fs::{Access, OFlags};
 use secrecy::ExposeSecret;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::{MAX_BYTES, MAX_CLAIMS, MAX_TASKS, too_many_claims, too_many_tasks};
@@ -26,7 +25,10 @@ const RUNNING: &str = "running";
 /// Permission bits that must not be set: those of the group and others.
 const OTHERS: u32 = 0o077;
 
-/// Interval at which a running task checks whether it is to stop.
+/// Maximum size in bytes of all messages to a task.
+const MAX_MESSAGES: u64 = 16 << 20;
+
+/// Interval at which a running task checks for messages.
 const CHECK: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -103,15 +105,18 @@ impl Folder {
         Ok(running)
     }
 
-    fn reach(&self, name: &str, cancel: bool) -> io::Result<bool> {
-        let mut file = match private_file().open(self.0.join(RUNNING).join(name)) {
+    fn reach(&self, name: &str, message: &[u8]) -> io::Result<bool> {
+        let mut file = match private_file().append(true).open(self.0.join(RUNNING).join(name)) {
             Ok(file) => file,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
             Err(error) => return Err(error),
         };
         let is_running = is_locked(&file)?;
-        if is_running && cancel {
-            file.write_all(b"cancel")?;
+        if is_running && !message.is_empty() {
+            if file.metadata()?.len() > MAX_MESSAGES {
+                return Err(io::Error::other("too many messages to the task"));
+            }
+            file.write_all(&[message, b"\n"].concat())?;
         }
         Ok(is_running)
     }
@@ -120,17 +125,20 @@ impl Folder {
 /// The file of a task that this process runs. The kernel unlocks it when the process ends, however it ends.
 struct RunningFile {
     path: PathBuf,
-    /// Empty until a process asks to cancel the task.
+    /// The messages to the task, a line each.
     file: File,
 }
 
-/// Cancels `stop` if a process asks for it.
-async fn watch(running: RunningFile, stop: CancellationToken) {
+/// Gives `inbox` the messages to a task.
+async fn watch(running: RunningFile, inbox: Inbox) {
     let mut check = tokio::time::interval(CHECK);
+    let mut lines = BufReader::new(&running.file);
+    let mut line = Vec::new();
     loop {
         check.tick().await;
-        if running.file.metadata().is_ok_and(|file| file.len() > 0) {
-            stop.cancel();
+        while lines.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) && line.ends_with(b"\n") {
+            inbox(&line);
+            line.clear();
         }
     }
 }
@@ -162,15 +170,15 @@ impl Replicas for Folder {
         self.blocking(move |folder| read_state(&folder.0.join(TASKS).join(name))).await
     }
 
-    async fn run(&self, name: &str, stop: CancellationToken) -> io::Result<RunningTask> {
+    async fn run(&self, name: &str, inbox: Inbox) -> io::Result<RunningTask> {
         let name = name.to_owned();
         let running = self.blocking(move |folder| folder.run(&name)).await?;
-        Ok(Box::new(AbortOnDropHandle::new(tokio::spawn(watch(running, stop)))))
+        Ok(Box::new(AbortOnDropHandle::new(tokio::spawn(watch(running, inbox)))))
     }
 
-    async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool> {
-        let name = name.to_owned();
-        self.blocking(move |folder| folder.reach(&name, cancel)).await
+    async fn reach(&self, name: &str, message: &[u8]) -> io::Result<bool> {
+        let (name, message) = (name.to_owned(), message.to_owned());
+        self.blocking(move |folder| folder.reach(&name, &message)).await
     }
 
     fn silence(&self) -> Duration {

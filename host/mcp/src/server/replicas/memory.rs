@@ -6,10 +6,9 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use haft_core::replicas::{KEPT, KEY_BYTES, Replicas, RunningTask, SharedKey};
+use haft_core::replicas::{Inbox, KEPT, KEY_BYTES, Replicas, RunningTask, SharedKey};
 use haft_core::sync::Lock;
 use secrecy::ExposeSecret;
-use tokio_util::sync::CancellationToken;
 
 use super::{MAX_BYTES, MAX_CLAIMS, MAX_TASKS, too_many_claims, too_many_tasks};
 
@@ -21,8 +20,8 @@ struct State {
     key: Option<SharedKey>,
     claims: HashMap<String, Instant>,
     tasks: HashMap<String, (Instant, Vec<u8>)>,
-    /// The cancellation of each task until it ends.
-    running: HashMap<String, Weak<CancellationToken>>,
+    /// The inbox of each task until it ends.
+    running: HashMap<String, Weak<Inbox>>,
 }
 
 impl State {
@@ -74,21 +73,21 @@ impl Replicas for Memory {
         Ok(state.tasks.get(name).map(|(_, content)| content.clone()))
     }
 
-    async fn run(&self, name: &str, stop: CancellationToken) -> io::Result<RunningTask> {
+    async fn run(&self, name: &str, inbox: Inbox) -> io::Result<RunningTask> {
         let mut state = self.0.lock();
         state.remove_expired();
         if state.tasks.len() >= MAX_TASKS || state.bytes() >= MAX_BYTES {
             return Err(too_many_tasks());
         }
-        let running = Arc::new(stop);
+        let running = Arc::new(inbox);
         state.running.insert(name.to_owned(), Arc::downgrade(&running));
         Ok(Box::new(running))
     }
 
-    async fn reach(&self, name: &str, cancel: bool) -> io::Result<bool> {
+    async fn reach(&self, name: &str, message: &[u8]) -> io::Result<bool> {
         let running = self.0.lock().running.get(name).and_then(Weak::upgrade);
-        if let Some(stop) = running.as_ref().filter(|_| cancel) {
-            stop.cancel();
+        if let Some(inbox) = running.as_ref().filter(|_| !message.is_empty()) {
+            inbox(message);
         }
         Ok(running.is_some())
     }

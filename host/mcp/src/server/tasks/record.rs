@@ -3,11 +3,15 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
-use rmcp::model::{CallToolResponse, DetailedTask, ErrorData, JsonObject, Task, TaskPayload, TaskStatus};
+use rmcp::model::{
+    CallToolResult, DetailedTask, ErrorData, InputRequests, JsonObject, ServerResult, Task, TaskPayload,
+    TaskStatus,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{CallAnswer, POLL};
+use crate::server::board::Board;
 use haft_core::replicas::KEPT;
 
 /// The stored record of a task.
@@ -18,6 +22,9 @@ pub(super) struct Record {
     /// The time of this record.
     updated: u64,
     state: State,
+    /// The last message about the progress.
+    #[serde(default)]
+    progress: Option<String>,
 }
 
 /// The state of a task.
@@ -26,6 +33,8 @@ pub(super) struct Record {
 pub(super) enum State {
     /// The call runs, or its replica died.
     Working,
+    /// The call waits for answers to these questions, or its replica died.
+    InputRequired(InputRequests),
     /// The call was answered with this result.
     Completed(JsonObject),
     /// The call was answered with this JSON-RPC error.
@@ -42,7 +51,7 @@ impl Record {
 
     /// Returns the record of a task that began at `created`.
     pub(super) fn since(created: u64, state: State) -> Self {
-        Self { created, updated: now(), state }
+        Self { created, updated: now(), state, progress: None }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -55,13 +64,23 @@ impl Record {
         serde_json::from_slice(bytes).ok()
     }
 
+    /// Returns the record with a message about the progress.
+    pub(super) fn with_progress(self, progress: Option<String>) -> Self {
+        Self { progress, ..self }
+    }
+
     /// Returns the record with a new state.
     pub(super) fn followed_by(self, state: State) -> Self {
         Self::since(self.created, state)
     }
 
     pub(super) fn is_working(&self) -> bool {
-        matches!(self.state, State::Working)
+        matches!(self.state, State::Working | State::InputRequired(_))
+    }
+
+    /// Returns whether the task waits for the answer to the question `key`.
+    pub(super) fn asks(&self, key: &str) -> bool {
+        matches!(&self.state, State::InputRequired(questions) if questions.contains_key(key))
     }
 
     /// Returns whether the recorded task runs, and the record is of at least this `age`.
@@ -73,9 +92,11 @@ impl Record {
     pub(super) fn task(&self, id: &str) -> Task {
         let [created, updated] = [self.created, self.updated].map(text);
         let kept = self.updated.saturating_sub(self.created).saturating_add(millis(KEPT));
-        Task::new(id, TaskStatus::Working, created, updated)
+        let mut task = Task::new(id, TaskStatus::Working, created, updated)
             .with_ttl_ms(kept)
-            .with_poll_interval_ms(millis(POLL))
+            .with_poll_interval_ms(millis(POLL));
+        task.status_message.clone_from(&self.progress);
+        task
     }
 
     /// Returns the status of the task with its result.
@@ -83,6 +104,7 @@ impl Record {
         let task = self.task(id);
         let payload = match self.state {
             State::Working => TaskPayload::Working,
+            State::InputRequired(input_requests) => TaskPayload::InputRequired { input_requests },
             State::Completed(result) => TaskPayload::Completed { result },
             State::Failed(error) => TaskPayload::Failed { error },
             State::Cancelled => TaskPayload::Cancelled,
@@ -92,6 +114,12 @@ impl Record {
 }
 
 impl State {
+    /// Returns the state of a call that runs, with the questions of `board`.
+    pub(super) fn of(board: &Board) -> Self {
+        let open = board.open();
+        if open.is_empty() { Self::Working } else { Self::InputRequired(open) }
+    }
+
     /// Returns the state of a failed task.
     pub(super) fn failed(error: &ErrorData) -> Self {
         Self::Failed(object(error).unwrap_or_default())
@@ -100,9 +128,9 @@ impl State {
     /// Returns the state of a task with this answer; `is_cancelled`: its client cancelled it. An answer of more
     /// than `most` bytes is not stored.
     pub(super) fn ended(answer: CallAnswer, is_cancelled: bool, most: usize) -> Self {
-        let result = match answer {
-            Ok(CallToolResponse::Complete(result)) => result,
-            Ok(_) => {
+        let result = match answer.map(complete) {
+            Ok(Some(result)) => result,
+            Ok(None) => {
                 let why = "it needed a person's approval too late in the task: call the tool again";
                 return Self::failed(&ErrorData::internal_error(why, None));
             }
@@ -115,6 +143,15 @@ impl State {
         let size = serde_json::to_vec(&result).map_or(usize::MAX, |text| text.len());
         let kept = object(&result).filter(|_| size <= most);
         kept.map_or_else(|| Self::failed(&beyond(size, most)), Self::Completed)
+    }
+}
+
+/// Returns the result of a tool; `None` for another answer.
+fn complete(answer: ServerResult) -> Option<CallToolResult> {
+    match answer {
+        ServerResult::CallToolResult(result) => Some(result),
+        ServerResult::CustomResult(result) => serde_json::from_value(result.0).ok(),
+        _ => None,
     }
 }
 
