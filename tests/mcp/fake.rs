@@ -66,6 +66,8 @@ struct State {
     /// Responses to requests of this server.
     answers: Vec<Value>,
     more_tools: bool,
+    /// The answers to the questions of the task.
+    input: Option<Value>,
     asked: i64,
 }
 
@@ -175,6 +177,7 @@ impl Fake {
             // Stops reading, and does not answer.
             "tools/call" if message["params"]["name"] == "stuck" => hang(),
             "tools/call" => self.call(id, message["params"].clone()),
+            "tasks/get" | "tasks/update" => self.task(&id, method, &message["params"]),
             "ping" => self.answer(&id, &json!({})),
             _ => self.error(&id, -32601, "no such method"),
         }
@@ -360,6 +363,7 @@ impl Fake {
                 self.text(id, &answer["result"].to_string());
             }
             "needs_more" => self.needs_more(id, params),
+            "task" => self.answer(id, &task("working", &json!({ "resultType": "task" }))),
             _ => self.error(id, -32602, "unknown tool"),
         }
     }
@@ -383,6 +387,29 @@ impl Fake {
             } }));
         }
         self.text(id, "flooded");
+    }
+
+    /// A task that asks `who`, and completes with the answer.
+    fn task(&self, id: &Value, method: &str, params: &Value) {
+        assert_eq!(params["taskId"], "T1");
+        let mut state = self.state.lock().unwrap();
+        match (method, state.input.clone()) {
+            ("tasks/get", None) => {
+                let who = json!({ "method": "elicitation/create", "params": {
+                    "mode": "form", "message": "Who?",
+                    "requestedSchema": { "type": "object", "properties": { "name": { "type": "string" } } },
+                } });
+                self.answer(id, &task("input_required", &json!({ "inputRequests": { "who": who } })));
+            }
+            ("tasks/get", Some(answers)) => {
+                let result = json!({ "content": [{ "type": "text", "text": answers.to_string() }] });
+                self.answer(id, &task("completed", &json!({ "result": result })));
+            }
+            _ => {
+                state.input = Some(params["inputResponses"].clone());
+                self.answer(id, &json!({ "resultType": "complete" }));
+            }
+        }
     }
 
     fn needs_more(&self, id: &Value, params: &Value) {
@@ -480,6 +507,16 @@ impl Fake {
         drop(child.unwrap());
         self.text(id, "forked");
     }
+}
+
+/// The task in a state.
+fn task(status: &str, more: &Value) -> Value {
+    let mut task = json!({
+        "taskId": "T1", "status": status, "statusMessage": status, "createdAt": "2026-07-28T00:00:00Z",
+        "lastUpdatedAt": "2026-07-28T00:00:00Z", "ttlMs": null, "pollIntervalMs": 1, "resultType": "complete",
+    });
+    more.as_object().unwrap().iter().for_each(|(key, value)| task[key] = value.clone());
+    task
 }
 
 fn hang() -> ! {

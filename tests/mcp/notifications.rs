@@ -53,6 +53,22 @@ async fn reports_in_the_stream_of_an_answer_are_heard() {
     reports_every_time(&fixture, "echo", "HTTP").await;
 }
 
+/// A call that a server answers with a task ends with the result of the task; its questions are answered, and its messages
+/// are progress.
+#[tokio::test]
+async fn a_task_of_a_server_is_followed_to_its_end() {
+    let person = Arc::new(Sayer(Reply::Accept(Some(json!({ "name": "Ada" })))));
+    let like = json!({ "speaks": "2026-07-28" });
+    let fixture = Fixture::with(&like, HANG, |host| Host { elicitor: Some(person), ..host });
+    let told = fixture.text("task", json!({})).await;
+    assert_eq!(told, r#"{"who":{"action":"accept","content":{"name":"Ada"}}}"#);
+    let progress = reports(&fixture);
+    assert!(
+        ["working", "input_required"].iter().all(|status| progress.iter().any(|said| said.contains(status))),
+        "{progress:?}"
+    );
+}
+
 /// The capabilities in the metadata of the last call.
 fn capabilities(fixture: &Fixture) -> Value {
     let call = fake::received(&fixture.folder()).into_iter().rfind(|m| m["method"] == "tools/call").unwrap();

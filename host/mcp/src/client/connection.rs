@@ -1,6 +1,8 @@
 //! A server that is running, or connected: sends requests and awaits their answers, each with a time limit. It never
 //! sends a request twice.
 
+mod task;
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -229,9 +231,8 @@ impl Connection {
                 ServerResult::InputRequiredResult(required) => {
                     self.answer_input_requests(required, &mut params, (listener, round)).await?;
                 }
-                ServerResult::CreateTaskResult(_) => {
-                    let why = "it answered a call with a task that was not requested";
-                    return Err(ServerError::Protocol(why.to_owned()));
+                ServerResult::CreateTaskResult(created) => {
+                    return Box::pin(self.follow(created.task, listener, limits)).await;
                 }
                 result => return value(result),
             }

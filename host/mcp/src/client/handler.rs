@@ -12,7 +12,7 @@ use rmcp::model::{
     CustomResult, ElicitRequestParams, ElicitResult, ElicitationAction, ElicitationCapability, ErrorCode,
     FormElicitationCapability, Implementation, JsonObject, ListRootsResult, LoggingMessageNotificationParam,
     ProtocolVersion, ResourceUpdatedNotificationParam, Root, RootsCapabilities, SKILLS_EXTENSION_ID,
-    ServerJsonRpcMessage, ServerNotification, UrlElicitationCapability,
+    ServerJsonRpcMessage, ServerNotification, TASKS_EXTENSION_ID, UrlElicitationCapability,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
@@ -99,8 +99,8 @@ impl ServerRequestHandler {
             let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
             both.with_url(UrlElicitationCapability::new())
         });
-        let skills = (SKILLS_EXTENSION_ID.to_owned(), JsonObject::new());
-        capabilities.extensions = Some(std::iter::once(skills).collect());
+        let extensions = [SKILLS_EXTENSION_ID, TASKS_EXTENSION_ID];
+        capabilities.extensions = Some(extensions.map(|id| (id.to_owned(), JsonObject::new())).into());
         capabilities
     }
 

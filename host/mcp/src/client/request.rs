@@ -3,9 +3,9 @@
 #![expect(deprecated, reason = "servers of all versions are subscribed to")]
 
 use rmcp::model::{
-    CallToolRequest, ClientRequest, CompleteRequest, GetPromptRequest, JsonObject, ListPromptsRequest,
-    ListResourceTemplatesRequest, ListResourcesRequest, ListSkillsRequest, ListToolsRequest,
-    ReadResourceRequest, SubscribeRequest, UnsubscribeRequest,
+    CallToolRequest, CancelTaskRequest, ClientRequest, CompleteRequest, GetPromptRequest, GetTaskRequest,
+    JsonObject, ListPromptsRequest, ListResourceTemplatesRequest, ListResourcesRequest, ListSkillsRequest,
+    ListToolsRequest, ReadResourceRequest, SubscribeRequest, UnsubscribeRequest, UpdateTaskRequest,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -35,6 +35,9 @@ pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequ
         "resources/subscribe" => SubscribeRequest::new(read(method, params)?).into(),
         "resources/unsubscribe" => UnsubscribeRequest::new(read(method, params)?).into(),
         "skills/list" => ListSkillsRequest::with_param(read(method, params)?).into(),
+        "tasks/get" => GetTaskRequest::new(read(method, params)?).into(),
+        "tasks/update" => UpdateTaskRequest::new(read(method, params)?).into(),
+        "tasks/cancel" => CancelTaskRequest::new(read(method, params)?).into(),
         "completion/complete" => CompleteRequest::new(read(method, params)?).into(),
         _ => return Err(ServerError::Protocol(format!("haft does not support `{method}`"))),
     })

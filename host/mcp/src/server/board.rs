@@ -57,29 +57,24 @@ impl Board {
         key: Option<&str>,
         request: ElicitRequestParams,
     ) -> Result<ElicitResult, String> {
-        let answer = match self.add(key, request) {
-            Ok(answer) => answer,
-            Err(early) => return Ok(early),
-        };
-        self.changed.notify_waiters();
+        let early = key.and_then(|key| self.state.lock().early.remove(key)).and_then(result);
+        if let Some(early) = early {
+            return Ok(early);
+        }
+        let answer = self.add(key, request);
         let answered = tokio::time::timeout(LIFE, answer).await;
         answered.map_err(|_| "the question has expired")?.map_err(|_| "the call has ended".to_owned())
     }
 
-    /// Adds a question; returns its answer if the client has sent it already.
-    fn add(
-        &self,
-        key: Option<&str>,
-        request: ElicitRequestParams,
-    ) -> Result<oneshot::Receiver<ElicitResult>, ElicitResult> {
-        let mut state = self.state.lock();
-        if let Some(early) = key.and_then(|key| state.early.remove(key)).and_then(result) {
-            return Err(early);
-        }
+    /// Adds a question; returns the receiver of its answer.
+    fn add(&self, key: Option<&str>, request: ElicitRequestParams) -> oneshot::Receiver<ElicitResult> {
         let (answer, receiver) = oneshot::channel();
+        let mut state = self.state.lock();
         let key = state.unused(key.unwrap_or(KEY));
         state.open.insert(key, OpenQuestion { request, answer });
-        Ok(receiver)
+        drop(state);
+        self.changed.notify_waiters();
+        receiver
     }
 
     /// Returns the open questions.

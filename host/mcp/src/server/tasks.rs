@@ -99,7 +99,7 @@ pub(super) struct Tasks {
 /// A task that this process runs.
 struct Running {
     page: Page,
-    _running: RunningTask,
+    _registered: RunningTask,
     _place: OwnedSemaphorePermit,
 }
 
@@ -131,15 +131,14 @@ impl Tasks {
     {
         let asked = requester.cancel.clone();
         let kept = turn.state.as_deref().filter(|state| kept::is_state(state));
-        let call = match kept {
-            Some(state) => self.kept.take(state, &turn.call, turn.answers)?,
-            None => {
-                let (board, stop) = (Arc::new(Board::with_answers(turn.answers)), CancellationToken::new());
-                // The request ends with its answer; the call may continue.
-                requester.cancel = stop.clone();
-                requester.board = Some(board.clone());
-                Call { future: Box::pin(call(requester)), board, stop }
-            }
+        let call = if let Some(state) = kept {
+            self.kept.take(state, &turn.call, turn.answers)?
+        } else {
+            let (board, stop) = (Arc::new(Board::with_answers(turn.answers)), CancellationToken::new());
+            // The request ends with its answer; the call may continue.
+            requester.cancel = stop.clone();
+            requester.board = Some(board.clone());
+            Call { future: Box::pin(call(requester)), board, stop }
         };
         self.follow(caller, turn.call, call, (asked, turn.may_be_task)).await
     }
@@ -195,7 +194,7 @@ impl Tasks {
         let record = Record::begun();
         self.replicas.store(&name, record.encode()).await?;
         let page = Page { replicas: self.replicas.clone(), name, created: record.created };
-        Ok((record.task(&id), Running { page, _running: running, _place: place }))
+        Ok((record.task(&id), Running { page, _registered: running, _place: place }))
     }
 
     /// Returns the storage key of a caller's task, by the id that only this caller knows.
@@ -284,7 +283,7 @@ impl Running {
     /// Runs the call to its end, and stores its progress, its questions and its result.
     async fn finish(self, call: Call) {
         // Other replicas see the task as running until its result is stored.
-        let Self { page, _running, _place } = self;
+        let Self { page, _registered, _place } = self;
         let Call { mut future, board, stop } = call;
         let mut tick = tokio::time::interval(PROGRESS);
         let (mut told, mut quiet) = (None, 0);

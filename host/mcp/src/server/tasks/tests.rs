@@ -28,8 +28,8 @@ async fn begun(shared: &Arc<dyn Replicas>, call: &Call) -> (Tasks, Tasks, String
     (one, two, task.task_id, running)
 }
 
-fn answer(text: &str) -> CallAnswer {
-    Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
+fn answer(text: &str) -> ServerResult {
+    CallToolResult::success(vec![ContentBlock::text(text)]).into()
 }
 
 async fn payload(tasks: &Tasks, id: &str) -> TaskPayload {
@@ -50,7 +50,7 @@ async fn a_task_is_told_of_by_every_replica() {
         assert!(two.get(caller, &id).await.is_err() && two.cancel(caller, &id).await.is_err());
     }
     assert!(Tasks::new(shared.clone(), b"other").get("ada", &id).await.is_err());
-    end.send(answer("done")).unwrap();
+    end.send(Ok(answer("done"))).unwrap();
     running.finish(call).await;
     for replica in [&one, &two] {
         let TaskPayload::Completed { result } = payload(replica, &id).await else { panic!() };
@@ -123,7 +123,7 @@ async fn a_task_asks_its_client() {
         (a.unwrap().content.unwrap()["name"].clone(), b.unwrap().action),
         (json!("Ada"), ElicitationAction::Decline)
     );
-    end.send(answer("done")).unwrap();
+    end.send(Ok(answer("done"))).unwrap();
     finishing.await.unwrap();
     assert!(matches!(payload(&two, &id).await, TaskPayload::Completed { .. }));
 }
@@ -145,7 +145,7 @@ async fn a_call_goes_on_with_its_answer() {
     let call = tasks.kept.take(&state, &KEY, answers()).unwrap();
     assert!(tasks.kept.take(&state, &KEY, answers()).is_err(), "it was used");
     assert_eq!(asking.await.unwrap().unwrap().content.unwrap()["name"], "Ada");
-    end.send(answer("done")).unwrap();
+    end.send(Ok(answer("done"))).unwrap();
     let answer = tasks.follow("ada", KEY, call, (asked, false)).await.unwrap();
     assert!(matches!(answer, ServerResult::CallToolResult(_)));
 }
@@ -153,7 +153,7 @@ async fn a_call_goes_on_with_its_answer() {
 /// RP03: an answer that is too large to store is reported, and no answer is truncated.
 #[test]
 fn an_answer_beyond_the_bound_is_not_kept() {
-    let ended = |most| Record::since(0, State::ended(answer("done"), false, most)).detailed("x").payload;
+    let ended = |most| Record::since(0, State::ended(Ok(answer("done")), false, most)).detailed("x").payload;
     assert!(matches!(ended(1000), TaskPayload::Completed { .. }));
     let TaskPayload::Failed { error } = ended(10) else { panic!() };
     assert!(error["message"].as_str().unwrap().contains("the call has ended"), "{error:?}");

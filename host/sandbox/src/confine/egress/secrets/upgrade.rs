@@ -1,4 +1,4 @@
-//! Connections that become WebSockets. haft passes on no other protocol: it could not judge what follows.
+//! Connections that become `WebSockets`. haft passes on no other protocol: it could not judge what follows.
 
 use std::io;
 use std::time::Duration;
