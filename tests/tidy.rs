@@ -69,6 +69,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "package/src/signature",
             "callers/src/jwt/signature.rs",
+            "mcp/src/client/oauth/service.rs",
             "mcp/src/server/questions.rs",
             "nats/src/payload.rs",
             "sandbox/src/confine/egress/secrets/sigv4.rs",

@@ -54,6 +54,11 @@ def oauth():
     if "client_secret" in CONTEXT:
         os.environ["CLIENT_SECRET"] = CONTEXT["client_secret"]
         table += 'client_secret = { env = "CLIENT_SECRET" }\n'
+    if "private_key_pem" in CONTEXT:
+        os.environ["PRIVATE_KEY"] = CONTEXT["private_key_pem"]
+        table += 'private_key = { env = "PRIVATE_KEY" }\n'
+    if SCENARIO.startswith("auth/client-credentials-"):
+        table += "client_credentials = true\n"
     return table
 
 

@@ -16,6 +16,12 @@ table! {
         /// the client's secret, if it has one
         #[also("secret")]
         pub client_secret: Option<SecretSource> = None,
+        /// the client's private key in PEM, which signs its logins in place of a secret
+        #[also("key", "jwt")]
+        pub private_key: Option<SecretSource> = None,
+        /// log in as the client itself, without a person
+        #[also("service", "machine", "grant_type")]
+        pub client_credentials: bool = false,
         /// the scopes to request; default those that the server requires
         #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
         #[also("scope")]
@@ -37,10 +43,11 @@ impl OAuth {
     /// What a person agrees to with it, in words; `place` says where a secret is kept. Empty where the server decides
     /// all of it.
     pub fn terms(&self, place: impl Fn(&SecretSource) -> String) -> String {
-        let Self { client_id, client_secret, scopes, client_metadata_url, callback_port: _ } = self;
+        let Self { client_id, client_secret, private_key, scopes, client_metadata_url, .. } = self;
         let parts = [
             client_id.as_ref().map(|id| format!("as {id}")),
             client_secret.as_ref().map(|source| format!("with the secret in {}", place(source))),
+            private_key.as_ref().map(|source| format!("with the key in {}", place(source))),
             client_metadata_url.as_ref().map(|url| format!("as {url}")),
             (!scopes.is_empty()).then(|| format!("for {}", scopes.join(" "))),
         ];
@@ -52,6 +59,13 @@ impl OAuth {
 fn checked(own: OAuth, section: &Section<'_>) -> OAuth {
     if own.client_secret.is_some() && own.client_id.is_none() {
         section.reject("client_secret", "needs a `client_id`");
+    }
+    let has_credentials = own.client_id.is_some() && own.client_secret.is_some() != own.private_key.is_some();
+    if own.client_credentials && !has_credentials {
+        section.reject("client_credentials", "needs a `client_id`, and `client_secret` or `private_key`");
+    }
+    if own.private_key.is_some() && !own.client_credentials {
+        section.reject("private_key", "needs `client_credentials = true`");
     }
     // As the draft of client ID metadata documents has it, section 3.
     let is_document = |url: &String| {

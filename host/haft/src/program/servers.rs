@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use self::written::{Written, client_secret, settings};
+use self::written::{Written, secrets as oauth_secrets, settings};
 use super::contribution::{Contribution, NewTool};
 use super::dirs::Dirs;
 use super::family::canonical;
@@ -283,7 +283,7 @@ impl Declared<'_> {
     fn withheld(&self) -> Vec<Problem> {
         let values = match &self.server.transport {
             Transport::Stdio { env, .. } => env.clone(),
-            Transport::Http { headers, oauth, .. } => [&headers[..], &client_secret(oauth)].concat(),
+            Transport::Http { headers, oauth, .. } => [&headers[..], &oauth_secrets(oauth).concat()].concat(),
         };
         let withheld = values.iter().filter(|(_, value)| !self.may_have(value));
         let problem = |(name, value): &(String, TextOrSecret)| {

@@ -14,6 +14,7 @@ mod metadata;
 mod reach;
 mod redirect;
 mod revocation;
+mod service;
 mod sign_in;
 
 use std::any::Any;
@@ -37,6 +38,10 @@ pub struct OAuthSettings {
     pub client_id: Option<String>,
     /// The client secret: one value, if there is one.
     pub client_secret: Option<Arc<dyn Values>>,
+    /// The key that signs haft's tokens for the authorization server, instead of a secret: one value in PEM.
+    pub private_key: Option<Arc<dyn Values>>,
+    /// Whether haft logs in as the client itself, without a person.
+    pub client_credentials: bool,
     /// The requested scopes; if empty, the scopes that the server requires.
     pub scopes: Vec<String>,
     /// The URL of haft's client ID metadata document, for servers that support it. Otherwise haft is registered at
@@ -49,9 +54,18 @@ pub struct OAuthSettings {
 impl OAuthSettings {
     /// Returns an identity, equal for equal settings. Represents a secret by its source.
     pub(super) fn identity(&self) -> String {
-        let Self { client_id, client_secret, scopes, client_metadata_url, callback_port: _ } = self;
-        let secret = client_secret.as_ref().map(|secret| secret.identity());
-        format!("{client_id:?} {secret:?} {scopes:?} {client_metadata_url:?}")
+        let Self {
+            client_id,
+            client_secret,
+            private_key,
+            client_credentials,
+            scopes,
+            client_metadata_url,
+            ..
+        } = self;
+        let [secret, key] =
+            [client_secret, private_key].map(|value| value.as_ref().map(|value| value.identity()));
+        format!("{client_id:?} {secret:?} {scopes:?} {client_metadata_url:?} {key:?} {client_credentials}")
     }
 }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use haft_core::secret::Redactor;
-use haft_manifest::{Manifest, OAuth, Secrets, TextOrSecret};
+use haft_manifest::{Manifest, OAuth, SecretSource, Secrets, TextOrSecret};
 use haft_mcp::client::Values;
 use haft_mcp::client::oauth::OAuthSettings;
 
@@ -49,18 +49,24 @@ pub(super) fn settings(
     oauth: &OAuth,
     values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>,
 ) -> OAuthSettings {
-    let secret = client_secret(oauth);
+    let [secret, key] = secrets(oauth);
+    let value = |secret: Vec<_>| (!secret.is_empty()).then(|| values(&secret));
     OAuthSettings {
         client_id: oauth.client_id.clone(),
-        client_secret: (!secret.is_empty()).then(|| values(&secret)),
+        client_secret: value(secret),
+        private_key: value(key),
+        client_credentials: oauth.client_credentials,
         scopes: oauth.scopes.clone(),
         client_metadata_url: oauth.client_metadata_url.clone(),
         callback_port: oauth.callback_port.and_then(|port| port.try_into().ok()),
     }
 }
 
-/// Returns the client secret as a named value.
-pub(super) fn client_secret(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
-    let secret = oauth.client_secret.iter().cloned().map(TextOrSecret::Secret);
-    secret.map(|secret| ("client_secret".to_owned(), secret)).collect()
+/// Returns the client secret and the private key, each as a named value.
+pub(super) fn secrets(oauth: &OAuth) -> [Vec<(String, TextOrSecret)>; 2] {
+    let named = |name: &str, source: &Option<SecretSource>| {
+        let secret = source.iter().cloned().map(TextOrSecret::Secret);
+        secret.map(|secret| (name.to_owned(), secret)).collect()
+    };
+    [named("client_secret", &oauth.client_secret), named("private_key", &oauth.private_key)]
 }

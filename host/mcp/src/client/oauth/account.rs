@@ -140,8 +140,9 @@ impl Account {
             current.is_read = true;
         }
         let old = match &current.login {
+            None if self.settings.client_credentials => None,
             None => return Ok(None),
-            Some(login) if login.lasts() || !login.is_renewable() => return Ok(login.token()),
+            Some(login) if login.lasts() || !self.renews(login) => return Ok(login.token()),
             Some(login) => login.token(),
         };
         drop(current);
@@ -180,15 +181,23 @@ impl Account {
         current.is_read = true;
         let dead = current.dead.clone();
         let read = current.login.take().filter(|login| dead.is_none() || !login.has(dead.as_ref()));
-        let Some(login) = read else { return Ok(None) };
+        let Some(login) = read else {
+            if !self.settings.client_credentials {
+                return Ok(None);
+            }
+            let login = self.service_login().await.map_err(|error| lost(&error))?;
+            return Ok(current.login.insert(login).token());
+        };
         if !login.has(old) {
             return Ok(current.login.insert(login).token());
         }
-        if !login.is_renewable() {
+        if !self.renews(&login) {
             current.dead = login.token();
             return Ok(None);
         }
-        match self.refreshed(&login).await {
+        let renewed =
+            if login.is_renewable() { self.refreshed(&login).await } else { self.service_login().await };
+        match renewed {
             Ok(new) => Ok(current.login.insert(new).token()),
             Err(error) if error.is_refusal() => {
                 tracing::info!(server = self.server, %error, "the login has expired");
@@ -200,6 +209,11 @@ impl Account {
                 Err(lost(&error))
             }
         }
+    }
+
+    /// Returns whether haft can replace a login without a person.
+    fn renews(&self, login: &Login) -> bool {
+        self.settings.client_credentials || login.is_renewable()
     }
 
     /// Renews `login` (RFC 6749, section 6) at its own authorization server.

@@ -115,6 +115,12 @@ impl Exchange {
         Ok(Answer::from_parts(head, body))
     }
 
+    /// Sends a request for tokens, and learns them.
+    pub(super) async fn tokens(&self, request: Request) -> Result<Answer, NoAnswer> {
+        let (method, url) = (request.method().clone(), request.url().clone());
+        self.send(request).await.inspect(|answer| self.note(&method, &url, answer))
+    }
+
     /// Returns whether `metadata` was read at the location that its issuer publishes.
     pub(super) fn has_read(&self, metadata: &AuthorizationMetadata) -> bool {
         let read = self.metadata.lock();
@@ -149,11 +155,8 @@ impl OAuthHttpClient for Exchange {
     fn execute(&self, request: OAuthHttpRequest) -> OAuthHttpClientFuture<'_> {
         Box::pin(async move {
             let request = Request::try_from(request.request)?;
-            let (method, url) = (request.method().clone(), request.url().clone());
-            let answer = self.send(request).await;
-            let answer = answer.map_err(|error| Box::new(error) as Box<dyn Error + Send + Sync>)?;
-            self.note(&method, &url, &answer);
-            Ok(answer)
+            let answer = self.tokens(request).await;
+            answer.map_err(|error| Box::new(error) as Box<dyn Error + Send + Sync>)
         })
     }
 }

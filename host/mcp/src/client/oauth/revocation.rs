@@ -75,7 +75,7 @@ async fn post(
 }
 
 /// Pairs as a form.
-fn form(pairs: [(&str, &str); 2], more: &[(&str, &str)]) -> String {
+pub(super) fn form(pairs: [(&str, &str); 2], more: &[(&str, &str)]) -> String {
     // The only available form encoder is that of a URL's query.
     let Ok(mut url) = Url::parse("http://localhost/") else { return String::new() };
     url.query_pairs_mut().extend_pairs(pairs.iter().chain(more));

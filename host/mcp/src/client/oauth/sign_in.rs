@@ -54,6 +54,11 @@ impl Account {
     /// # Errors
     /// The server does not name its authorization server, or this does not meet MCP's requirements.
     pub async fn sign_in(self: &Arc<Self>, more: &[String]) -> Result<SignIn, LoginError> {
+        if self.settings.client_credentials {
+            let why =
+                "haft logs in as the client itself, when it uses the server (`client_credentials = true`)";
+            return Err(LoginError::new(why));
+        }
         let exchange = Arc::new(self.exchange()?);
         let mut manager =
             AuthorizationManager::new_with_oauth_http_client(self.url()?, exchange.clone()).await?;
@@ -78,7 +83,7 @@ impl Account {
     }
 
     /// Requests the server without a token and returns its challenge: the authorization server, and the scopes.
-    async fn challenge(&self, exchange: &Exchange) -> Result<Option<String>, LoginError> {
+    pub(super) async fn challenge(&self, exchange: &Exchange) -> Result<Option<String>, LoginError> {
         for method in ["initialize", "tools/list"] {
             let client = json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION") });
             let parameters =
@@ -97,7 +102,7 @@ impl Account {
 
     /// Returns the requested scopes: those of program.toml, or those that the server requires; with `more` and the
     /// current scopes.
-    async fn scopes(
+    pub(super) async fn scopes(
         &self,
         manager: &AuthorizationManager,
         issuer: Option<&str>,
