@@ -1,10 +1,12 @@
 """A model of four vendors' formats for .ci/steps/mcp-clients and agent-plugins: `mcp-clients.py SEEN [TOOL ARGUMENTS ANSWER]`. Calls
 the tool, `echo` without one, once, and ends. Prints its address, and writes to SEEN each request that has what the tool answered: a line
-with its path and its body."""
+with its path and its body. SEEN.tools has a line for each request with tools: the time, and the name of every tool."""
 
 import http.server
 import json
+import re
 import sys
+import time
 
 SEEN = sys.argv[1]
 TOOL, ARGUMENTS, ANSWER = sys.argv[2:] or ["echo", '{"message": "4711"}', "Echo: 4711"]
@@ -21,6 +23,19 @@ def tool(request):
                 # What Codex has in a namespace is called by both.
                 return name, entry.get("name") if "tools" in entry else None
     return None, None
+
+
+def every_tool(request):
+    """The names of the tools in the request, what Codex has in a namespace as NAMESPACE/NAME, and of those that Claude Code tells of in
+    its text, one a line, because the model has to search for them."""
+    names = []
+    for entry in request.get("tools") or []:
+        space = f"{entry['name']}/" if "tools" in entry else ""
+        for one in entry.get("functionDeclarations") or entry.get("tools") or [entry]:
+            names.append(space + (one.get("name") or (one.get("function") or {}).get("name") or ""))
+    if "ToolSearch" in names:
+        names += re.findall(r"\\n(mcp__[\w-]+)", json.dumps(request))
+    return names
 
 
 def messages(name, _space):
@@ -71,11 +86,16 @@ class Model(http.server.BaseHTTPRequestHandler):
         form = next((form for end, form in FORMATS.items() if path.endswith(end)), None)
         if form is None:
             return self.answer(b'{"input_tokens":1,"totalTokens":1}', "application/json")
-        name, space = tool(json.loads(body))
+        request = json.loads(body)
+        name, space = tool(request)
+        # A request for a title has none.
+        if names := every_tool(request):
+            with open(f"{SEEN}.tools", "a", encoding="utf-8") as seen:
+                seen.write(f"{time.time():.1f} {' '.join(names)}\n")
         if ANSWER in body:
             name = None
             with open(SEEN, "a", encoding="utf-8") as seen:
-                seen.write(f"{path} {json.dumps(json.loads(body))}\n")
+                seen.write(f"{path} {json.dumps(request)}\n")
         lines = []
         for event in form(name, space):
             lines += [f"event: {event['type']}\n"] if "type" in event else []

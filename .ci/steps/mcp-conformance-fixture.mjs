@@ -282,7 +282,7 @@ const tools = {
   failing_job: [async (_, call) => {
     await call.wait(UNTIL_TASK);
     return { ...text('The job failed.'), isError: true };
-  }],
+  }, object({}), { execution: { taskSupport: 'required' } }],
   protocol_error_job: [async (_, call) => {
     await call.wait(UNTIL_TASK);
     throw new ProtocolError(-32603, 'The job ended without a result');
@@ -351,7 +351,8 @@ const serverInfo = { name: 'conformance-fixture', version: '1.0.0' };
 const listed = (table, list, described) => {
   const names = Object.keys(table);
   if (changed[list]) names.push(`added_to_${list}`);
-  return { [list]: names.map((name) => ({ name, description: `${name} of the suite`, ...described(table[name]?.[1]) })) };
+  const of = (name) => described(...(table[name] ?? []).slice(1));
+  return { [list]: names.map((name) => ({ name, description: `${name} of the suite`, ...of(name) })) };
 };
 const capabilities = {
   tools: { listChanged: true },
@@ -362,7 +363,7 @@ const capabilities = {
 };
 
 const methods = {
-  'tools/list': () => listed(tools, 'tools', (inputSchema = object({})) => ({ inputSchema })),
+  'tools/list': () => listed(tools, 'tools', (inputSchema = object({}), more = {}) => ({ inputSchema, ...more })),
   'tools/call': (call) => found(tools, call.params.name)(call.params.arguments ?? {}, call),
   'prompts/list': () =>
     listed(prompts, 'prompts', (names = []) => ({ arguments: names.map((name) => ({ name, required: true })) })),

@@ -101,8 +101,7 @@ const origin = new URL(link).origin;
 
 // Of root no browser makes a sandbox.
 const args = process.getuid() === 0 ? ['--no-sandbox'] : [];
-const env = { ...process.env, LD_LIBRARY_PATH: process.env.HAFT_PAGE_LIBRARIES };
-const browser = await chromium.launch({ executablePath, args, env });
+const browser = await chromium.launch({ executablePath, args });
 const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, colorScheme: 'light' });
 const page = await context.newPage();
 page.setDefaultTimeout(LONG);

@@ -207,6 +207,12 @@ impl ToolSnapshot {
         &self.info
     }
 
+    /// Returns whether the MCP server of a tool requires that its client supports tasks.
+    pub(super) fn requires_task(&self, exposed: &str) -> bool {
+        let found = self.places.get(exposed).and_then(|place| self.tools.get(*place));
+        found.is_some_and(|tool| tool.shown["execution"]["taskSupport"] == "required")
+    }
+
     /// Finds the tool that a client calls `exposed`.
     fn find(&self, exposed: &str) -> FoundTool {
         let listed = self.places.get(exposed).copied();
@@ -305,7 +311,7 @@ impl ToolSnapshots {
         self.machine.as_deref()
     }
 
-    /// Returns the questions to its clients.
+    /// Returns its questions to clients.
     pub fn questions(&self) -> &Questions {
         &self.questions
     }

@@ -28,7 +28,7 @@ use haft_core::replicas::{KEPT, Replicas, RunningTask};
 
 /// The duration of a call before it becomes a task: most calls are shorter, and no client has a shorter time
 /// limit.
-const PATIENCE: Duration = Duration::from_secs(3);
+pub(super) const PATIENCE: Duration = Duration::from_secs(3);
 
 /// Maximum number of concurrent tasks of this process. Further calls do not become tasks.
 const MAX_RUNNING: usize = 256;
@@ -73,8 +73,8 @@ pub(super) struct Turn {
     /// The state that haft gave with its questions, if the client continues a call.
     pub(super) state: Option<String>,
     pub(super) answers: InputResponses,
-    /// Whether the call may become a task.
-    pub(super) may_be_task: bool,
+    /// The time after which the call becomes a task; `None`: never.
+    pub(super) task_after: Option<Duration>,
 }
 
 /// A message to the process that runs a task.
@@ -92,7 +92,6 @@ pub(super) struct Tasks {
     /// Identifies the program.
     program: Arc<[u8]>,
     places: Arc<Semaphore>,
-    patience: Duration,
     kept: KeptCalls,
 }
 
@@ -115,7 +114,7 @@ impl Tasks {
     pub(super) fn new(replicas: Arc<dyn Replicas>, program: &[u8]) -> Self {
         let places = Arc::new(Semaphore::new(MAX_RUNNING));
         let kept = KeptCalls::default();
-        Self { replicas, program: program.into(), places, patience: PATIENCE, kept }
+        Self { replicas, program: program.into(), places, kept }
     }
 
     /// Makes a call of `caller`, or continues the one that waits for the answers in `turn`.
@@ -140,7 +139,7 @@ impl Tasks {
             requester.board = Some(board.clone());
             Call { future: Box::pin(call(requester)), board, stop }
         };
-        self.follow(caller, turn.call, call, (asked, turn.may_be_task)).await
+        self.follow(caller, turn.call, call, (asked, turn.task_after)).await
     }
 
     /// Returns the answer to a call, its questions, or the task that it has become.
@@ -149,9 +148,9 @@ impl Tasks {
         caller: &str,
         key: Fingerprint,
         mut call: Call,
-        (asked, mut may_be_task): (CancellationToken, bool),
+        (asked, mut task_after): (CancellationToken, Option<Duration>),
     ) -> CallAnswer {
-        let patience = tokio::time::sleep(self.patience);
+        let patience = tokio::time::sleep(task_after.unwrap_or_default());
         tokio::pin!(patience);
         loop {
             tokio::select! {
@@ -162,7 +161,7 @@ impl Tasks {
                     return call.future.await;
                 }
                 () = call.board.asked() => return self.kept.keep(key, call),
-                () = &mut patience, if may_be_task => {}
+                () = &mut patience, if task_after.is_some() => {}
             }
             match self.begin(caller, call.board.clone(), call.stop.clone()).await {
                 Ok((task, running)) => {
@@ -171,7 +170,7 @@ impl Tasks {
                 }
                 Err(error) => tracing::warn!("a long call cannot become a task: {error}"),
             }
-            may_be_task = false;
+            task_after = None;
         }
     }
 

@@ -136,7 +136,7 @@ async fn a_call_goes_on_with_its_answer() {
     let board = call.board.clone();
     let asking = tokio::spawn(async move { board.ask(Some("name"), form("Who?")).await });
     call.board.asked().await;
-    let required = tasks.follow("ada", KEY, call, (asked.clone(), false)).await.unwrap();
+    let required = tasks.follow("ada", KEY, call, (asked.clone(), None)).await.unwrap();
     let ServerResult::InputRequiredResult(required) = required else { panic!("{required:?}") };
     assert!(required.input_requests.unwrap().contains_key("name"));
     let state = required.request_state.unwrap();
@@ -146,7 +146,7 @@ async fn a_call_goes_on_with_its_answer() {
     assert!(tasks.kept.take(&state, &KEY, answers()).is_err(), "it was used");
     assert_eq!(asking.await.unwrap().unwrap().content.unwrap()["name"], "Ada");
     end.send(Ok(answer("done"))).unwrap();
-    let answer = tasks.follow("ada", KEY, call, (asked, false)).await.unwrap();
+    let answer = tasks.follow("ada", KEY, call, (asked, None)).await.unwrap();
     assert!(matches!(answer, ServerResult::CallToolResult(_)));
 }
 
