@@ -53,7 +53,7 @@ fn values(pairs: &[(&str, &str)]) -> Arc<dyn Values> {
 
 fn host(workspace: &Workspace) -> Host {
     let (grant, table) = (workspace.grant.clone(), RightsTable::Sandbox);
-    Host { confiner: confiner(), grant, table, elicitor: None, may_ask_callers: false, cache: None }
+    Host { confiner: confiner(), grant, table, elicitor: None, cache: None }
 }
 
 /// A server in a workspace.

@@ -84,7 +84,7 @@ const APPS = {
   },
   ...Object.fromEntries(['orders', 'gated', 'unlisted'].map((name) => [name, {
     command: [`${modules}/mcp-apps-server.mjs`, allowed, name], tool: `show-${name}`, args: { customer: 'Bo' }, then: shows('end: of the App'),
-    text: ['input: {"customer":"Bo"}', 'result: {"orders":[7,8]}', 'another tool: cancelled 7', 'resource: order 7',
+    text: ['input: {"customer":"Bo"}', 'result: {"orders":[7,8]}', 'another tool: cancelled 7', ...(name === 'unlisted' ? [] : ['resource: order 7']),
       'interface: text/html;profile=mcp-app', 'its address: reached', 'other address: FAILED Failed to fetch', 'end: of the App'].join('\n\n'),
   }])),
 };

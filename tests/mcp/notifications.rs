@@ -79,7 +79,7 @@ fn capabilities(fixture: &Fixture) -> Value {
 #[tokio::test]
 async fn a_stateless_server_knows_whether_a_person_can_be_asked() {
     let like = json!({ "speaks": "2026-07-28" });
-    let nobody = Fixture::with(&like, HANG, |host| Host { may_ask_callers: true, ..host });
+    let nobody = Fixture::new(&like);
     nobody.text("echo", json!({})).await;
     let known = capabilities(&nobody);
     assert!(known["elicitation"].is_null() && known["roots"].is_object(), "{known}");

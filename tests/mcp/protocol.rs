@@ -112,8 +112,13 @@ async fn a_person_is_asked_where_there_is_one() {
     assert_eq!(nobody.text("elicit", json!({})).await, r#"{"action":"decline"}"#);
     let initialize =
         fake::received(&nobody.folder()).into_iter().find(|m| m["method"] == "initialize").unwrap();
-    let extensions = json!({ "io.modelcontextprotocol/skills": {}, "io.modelcontextprotocol/tasks": {} });
-    assert_eq!(initialize["params"]["capabilities"], json!({ "extensions": extensions, "roots": {} }));
+    let extensions = json!({
+        "io.modelcontextprotocol/skills": {}, "io.modelcontextprotocol/tasks": {},
+        "io.modelcontextprotocol/ui": { "mimeTypes": ["text/html;profile=mcp-app"] },
+    });
+    let elicitation = json!({ "form": {}, "url": {} });
+    let known = json!({ "elicitation": elicitation, "extensions": extensions, "roots": {} });
+    assert_eq!(initialize["params"]["capabilities"], known);
     let reply = Reply::Accept(Some(json!({ "name": "Ada" })));
     let person = Arc::new(Sayer(reply));
     let fixture = Fixture::with(&json!({}), HANG, |host| Host { elicitor: Some(person), ..host });

@@ -173,6 +173,20 @@ pub struct Served<'a> {
     pub definition: &'a Value,
 }
 
+impl Served<'_> {
+    /// Returns the URI of the tool's user interface (MCP Apps).
+    pub fn interface(&self) -> Option<&str> {
+        let places = ["/_meta/ui/resourceUri", "/_meta/ui~1resourceUri"];
+        places.iter().find_map(|place| self.definition.pointer(place)?.as_str())
+    }
+
+    /// Returns whether `who` may call the tool: `model`, or `app` for user interfaces of its server (MCP Apps, "visibility").
+    pub fn is_visible_to(&self, who: &str) -> bool {
+        let visibility = self.definition.pointer("/_meta/ui/visibility").and_then(Value::as_array);
+        visibility.is_none_or(|all| all.iter().any(|one| one == who))
+    }
+}
+
 /// A prompt or resources, as clients see them.
 #[derive(Clone, Copy, Debug)]
 pub enum Offer<'a> {

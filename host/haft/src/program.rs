@@ -304,7 +304,7 @@ impl Program {
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
-        let all = self.with_read_skill(patterns);
+        let all = self.with_read_skill(patterns).for_models();
         let tools = match &agent.tools {
             _ if !patterns.is_empty() => all.select(&guidance::and_read_skill(patterns), None),
             Some(allowed) => all.select(&guidance::and_read_skill(&allowed.value), None),

@@ -281,6 +281,14 @@ impl Toolbox {
         self.names.keys().map(String::as_str).chain(offers)
     }
 
+    /// Returns the tools without those of MCP servers that are for user interfaces alone.
+    #[must_use]
+    pub fn for_models(&self) -> Self {
+        let is_hidden = |entry: &&Entry| entry.served().is_some_and(|served| !served.is_visible_to("model"));
+        let hidden: Vec<_> = self.entries().filter(is_hidden).map(|entry| entry.def().name.clone()).collect();
+        self.without(&hidden)
+    }
+
     /// Returns the definitions for models, in order.
     pub fn defs(&self) -> Vec<&ToolDef> {
         self.offered().into_iter().map(|(def, _)| def).collect()

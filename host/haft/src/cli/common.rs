@@ -346,7 +346,6 @@ impl Common {
             // Servers are not started merely to list their tools, unless a verb requests that.
             ask: Ask::Never,
             person: elicitation::present(),
-            clients_answer: false,
         })
     }
 }

@@ -92,7 +92,6 @@ impl Live {
     ) -> anyhow::Result<(Self, ToolSnapshots)> {
         // One confiner for all loads: one process starts all children.
         options.confiner.get_or_insert_default();
-        options.clients_answer = true;
         let known = Options { known_only: true, ask: Ask::Never, ..options.clone() };
         let read = Moment::now();
         let program = Program::load(&known).await?;

@@ -49,8 +49,6 @@ pub struct Options {
     pub pins_first_lists: bool,
     /// Answers elicitation requests of MCP servers; `None` without a user.
     pub person: Option<Arc<dyn Elicitor>>,
-    /// Whether MCP servers may ask the clients of their calls.
-    pub clients_answer: bool,
     /// The target of commands; overrides `[backend]`.
     pub target: Target,
     /// Whether to omit plugins that have never been discovered.

@@ -62,7 +62,6 @@ pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribu
             grant: declared.rights.grant.clone(),
             table: declared.rights.table.clone(),
             elicitor: options.person.clone(),
-            may_ask_callers: options.clients_answer,
             cache: Some(dirs.cache.join("servers")),
         };
         let config = declared.config(dirs, &options.redactor);

@@ -72,6 +72,10 @@ impl ServerNews {
 /// occupies a place of [`MAX_OPEN`](super::bounded::MAX_OPEN).
 const MAX_QUESTIONS: u32 = 16;
 
+/// The extension for user interfaces (MCP Apps), and the media type of an interface.
+const UI_EXTENSION: &str = "io.modelcontextprotocol/ui";
+const UI_TYPE: &str = "text/html;profile=mcp-app";
+
 /// Answers the requests of one server.
 #[derive(Clone, Debug)]
 pub(super) struct ServerRequestHandler {
@@ -80,8 +84,6 @@ pub(super) struct ServerRequestHandler {
     pub(super) workspace: Option<std::path::PathBuf>,
     /// The user who answers if the caller has none.
     pub(super) elicitor: Option<Arc<dyn Elicitor>>,
-    /// Whether callers may have a user.
-    pub(super) may_ask_callers: bool,
     pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
     /// Notified when the server reports changes of its lists.
@@ -94,13 +96,17 @@ impl ServerRequestHandler {
     fn capabilities(&self) -> ClientCapabilities {
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = self.workspace.is_some().then(RootsCapabilities::default);
-        let may_ask = self.may_ask_callers || self.elicitor.is_some();
-        capabilities.elicitation = may_ask.then(|| {
-            let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
-            both.with_url(UrlElicitationCapability::new())
-        });
-        let extensions = [SKILLS_EXTENSION_ID, TASKS_EXTENSION_ID];
-        capabilities.extensions = Some(extensions.map(|id| (id.to_owned(), JsonObject::new())).into());
+        // Clients of haft may have users and show user interfaces. The list of a server's tools is one for all clients and
+        // commands of haft, also for those who decline its questions.
+        let both = ElicitationCapability::new().with_form(FormElicitationCapability::new());
+        capabilities.elicitation = Some(both.with_url(UrlElicitationCapability::new()));
+        let interfaces = JsonObject::from_iter([("mimeTypes".to_owned(), [UI_TYPE].as_slice().into())]);
+        let extensions = [
+            (SKILLS_EXTENSION_ID, JsonObject::new()),
+            (TASKS_EXTENSION_ID, JsonObject::new()),
+            (UI_EXTENSION, interfaces),
+        ];
+        capabilities.extensions = Some(extensions.map(|(id, settings)| (id.to_owned(), settings)).into());
         capabilities
     }
 

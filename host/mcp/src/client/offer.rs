@@ -49,7 +49,12 @@ impl ServerOffer {
             ))
         });
         let resources = offers.of_resources.clone();
-        let has_resources = !resources.resources.is_empty() || !resources.templates.is_empty();
+        // A server need not list its user interfaces (MCP Apps, "Resource Discovery").
+        let server_name = server.config().name.as_str();
+        let has_interface = |definition| Served { server: server_name, definition }.interface().is_some();
+        let has_resources = !resources.resources.is_empty()
+            || !resources.templates.is_empty()
+            || listed.sent.iter().any(has_interface);
         let resources = has_resources.then(|| ("resources/read".to_owned(), Shown::Resources(resources)));
         let offer = |(own, shown): (String, Shown)| {
             let def = definition(&server.config().name, &own, &shown);

@@ -49,8 +49,6 @@ pub struct Host {
     pub table: RightsTable,
     /// Answers elicitation requests if the caller has no user; `None` without a user.
     pub elicitor: Option<Arc<dyn Elicitor>>,
-    /// Whether a caller may have its own user, as clients of `haft serve` do.
-    pub may_ask_callers: bool,
     /// The directory of the tool cache; `None` for no cache.
     pub cache: Option<PathBuf>,
 }
@@ -131,7 +129,6 @@ impl Server {
             && self.host.grant == host.grant
             && self.host.table == host.table
             && self.host.cache == host.cache
-            && self.host.may_ask_callers == host.may_ask_callers
     }
 
     /// Returns the last known list, and its age.

@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use super::message;
 use super::names::Names;
 use haft_core::call::{self, PromptDef, PromptMessages, ResourceDef, ToolResult};
-use haft_core::tool::{Entry, Offer, Toolbox};
+use haft_core::tool::{Entry, Offer, Served, ServerResources, Toolbox};
 
 /// The offers for clients besides the tools.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,6 +34,8 @@ pub(super) struct ClientOffers {
     pub(super) completes: bool,
     /// Whether changes of some resources are reported.
     pub(super) watches: bool,
+    /// Whether an MCP server's resources can be read, which it need not list.
+    reads: bool,
 }
 
 /// The reader of a resource.
@@ -79,6 +81,7 @@ impl ClientOffers {
                     let shown = |own: &Value| Value::Object(names.definition(server, own));
                     (all.completes, all.watches) =
                         (all.completes || listed.completes, all.watches || listed.watches);
+                    all.reads = true;
                     all.resources.extend(listed.resources.iter().map(shown));
                     all.templates.extend(listed.templates.iter().map(shown));
                 }
@@ -103,7 +106,7 @@ impl ClientOffers {
 
     /// Returns whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
-        self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty()
+        self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty() && !self.reads
     }
 
     pub(super) fn prompts(&self) -> &[Value] {
@@ -131,7 +134,8 @@ impl ClientOffers {
 }
 
 /// Returns the reader of the resource `uri`. The prefix of a URI names its plugin or server. A URI without a prefix
-/// belongs to the only server whose URIs are unchanged.
+/// belongs to the only server whose URIs are unchanged, or to the only one that lists it or has it as a user interface: an
+/// interface has the URIs of its server.
 pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Option<Reader<'t>> {
     let of_plugin = |entry: &'t Entry| match entry.offer()? {
         Offer::Resources { prefix, list } if uri.starts_with(prefix) => {
@@ -152,7 +156,29 @@ pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Opti
         }
         _ => None,
     };
-    toolbox.offers().find_map(of_plugin).or_else(|| toolbox.offers().find_map(of_server))
+    let listed = |entry: &'t Entry| match entry.offer()? {
+        Offer::ServerResources { server, listed, updates } => {
+            let of = ReaderOf::Server { server, own: uri.to_owned(), updates };
+            let is_interface = |tool: &Served<'_>| tool.server == server && tool.interface() == Some(uri);
+            let mut tools = toolbox.entries().filter_map(Entry::served);
+            (lists(listed, uri) || tools.any(|tool| is_interface(&tool))).then_some(Reader { entry, of })
+        }
+        _ => None,
+    };
+    let own = || {
+        let mut all = toolbox.offers().filter_map(listed);
+        all.next().filter(|_| all.next().is_none())
+    };
+    toolbox.offers().find_map(of_plugin).or_else(|| toolbox.offers().find_map(of_server)).or_else(own)
+}
+
+/// Returns whether a server has listed the resource, or a template that begins like it.
+fn lists(listed: &ServerResources, uri: &str) -> bool {
+    let begins = |template: &Value| {
+        let template = template["uriTemplate"].as_str().unwrap_or_default();
+        template.split_once('{').is_some_and(|(fixed, _)| fixed.contains(':') && uri.starts_with(fixed))
+    };
+    listed.resources.iter().any(|resource| resource["uri"] == uri) || listed.templates.iter().any(begins)
 }
 
 /// Returns the messages of a prompt of a plugin.

@@ -144,7 +144,7 @@ impl SigningKey {
         let ed25519 = || Ed25519KeyPair::from_pkcs8_maybe_unchecked(&der).ok().map(Self::Ed25519);
         let rsa = || RsaKeyPair::from_pkcs8(&der).ok().map(Self::Rsa);
         p256().or_else(p384).or_else(ed25519).or_else(rsa).ok_or_else(|| {
-            "`private_key` is none of a P-256, P-384, Ed25519 and RSA key (2048 bits or more)".to_owned()
+            "`private_key`: expected a P-256, P-384, Ed25519 or RSA key (2048 bits or more)".to_owned()
         })
     }
 
@@ -195,11 +195,8 @@ mod tests {
         let random = SystemRandom::new();
         let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &random).unwrap();
         let body = BASE64_STANDARD.encode(&key);
-        let pem = format!(
-            "-----BEGIN PRIVATE KEY-----\n{}\n{}\n-----END PRIVATE KEY-----\n",
-            &body[..64],
-            &body[64..]
-        );
+        let (first, second) = body.split_at(64);
+        let pem = format!("-----BEGIN PRIVATE KEY-----\n{first}\n{second}\n-----END PRIVATE KEY-----\n");
         let token = assertion("me", "https://as.test", &pem).unwrap();
         let (signed, signature) = token.rsplit_once('.').unwrap();
         let pair = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, key.as_ref(), &random).unwrap();

@@ -95,7 +95,6 @@ impl Server {
             server: self.config.name.clone(),
             workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
             elicitor: self.host.elicitor.clone(),
-            may_ask_callers: self.host.may_ask_callers,
             updates: self.updates.clone(),
             calls: Arc::new(OngoingCalls::default()),
             asking: Arc::new(AskingClock::default()),
