@@ -158,7 +158,9 @@ fn prompts_and_resources_are_passed_on() {
     until("the server hears of the end of the subscription", || {
         fake::received(&stage.path("")).iter().any(|one| one["method"] == "resources/unsubscribe")
     });
-    let unknown = peer.request("resources/read", json!({ "uri": "x://one" }));
+    // The server has a user interface, which has the server's own URIs.
+    assert_eq!(asked(&mut peer, "resources/read", json!({ "uri": "x://one" })), read);
+    let unknown = peer.request("resources/read", json!({ "uri": "y://one" }));
     assert_eq!(unknown["error"]["code"], -32002, "{unknown}");
 }
 

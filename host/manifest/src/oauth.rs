@@ -60,7 +60,8 @@ fn checked(own: OAuth, section: &Section<'_>) -> OAuth {
     if own.client_secret.is_some() && own.client_id.is_none() {
         section.reject("client_secret", "needs a `client_id`");
     }
-    let has_credentials = own.client_id.is_some() && own.client_secret.is_some() != own.private_key.is_some();
+    let has_credentials =
+        own.client_id.is_some() && (own.client_secret.is_some() || own.private_key.is_some());
     if own.client_credentials && !has_credentials {
         section.reject("client_credentials", "needs a `client_id`, and `client_secret` or `private_key`");
     }

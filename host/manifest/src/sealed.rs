@@ -154,6 +154,8 @@ headers = { A = { file = "mcp_servers.headers.file" } }
 [mcp_servers.oauth]
 client_id = "c"
 client_secret = { file = "mcp_servers.oauth.client_secret.file" }
+private_key = { file = "mcp_servers.oauth.private_key.file" }
+client_credentials = true
 [[plugins]]
 name = "x"
 component = "plugins.component"

@@ -92,6 +92,8 @@ fn the_example_shows_every_key() {
         ".serve.callers.token.keyring",
         ".mcp_servers.oauth.client_secret.file",
         ".mcp_servers.oauth.client_secret.keyring",
+        ".mcp_servers.oauth.private_key.env",
+        ".mcp_servers.oauth.private_key.keyring",
     ];
     // A table has one of these alternatives; so has the place of keys.
     let others = [".nats.token", ".nats.credentials", ".nats.nkey", ".serve.callers.jwt.jwks_file"];

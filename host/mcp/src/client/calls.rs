@@ -130,16 +130,21 @@ impl SentCalls {
         sent.push((token, call.clone()));
     }
 
-    /// Emits a notification for its call. A log message names no call, and belongs to the latest one.
+    /// Emits a notification for its call. A log message names no call, and belongs to the latest one, if all are of one
+    /// client: no client reads a message about another client's call.
     pub(super) fn hear(&self, notification: &ServerNotification) {
         match notification {
             ServerNotification::ProgressNotification(own) => {
-                if let Some(call) = self.latest(|token| *token == own.params.progress_token) {
+                let token = &own.params.progress_token;
+                let sent = self.0.lock();
+                let call = sent.iter().find(|(own, _)| own == token).and_then(|(_, call)| call.upgrade());
+                drop(sent);
+                if let Some(call) = call {
                     call.progress(&own.params);
                 }
             }
             ServerNotification::LoggingMessageNotification(own) => {
-                if let Some(call) = self.latest(|_| true) {
+                if let Some(call) = self.latest() {
                     call.log(&own.params);
                 }
             }
@@ -147,10 +152,12 @@ impl SentCalls {
         }
     }
 
-    /// Returns the latest unanswered call whose token fits.
-    fn latest(&self, fits: impl Fn(&ProgressToken) -> bool) -> Option<Arc<Ongoing>> {
-        let sent = self.0.lock();
-        sent.iter().rev().filter(|(token, _)| fits(token)).find_map(|(_, call)| call.upgrade())
+    /// Returns the latest unanswered call, if all are of one client.
+    fn latest(&self) -> Option<Arc<Ongoing>> {
+        let calls: Vec<_> = self.0.lock().iter().filter_map(|(_, call)| call.upgrade()).collect();
+        let last = calls.last()?;
+        let is_one = calls.iter().all(|call| call.listener.client == last.listener.client);
+        is_one.then(|| last.clone())
     }
 }
 

@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use super::message;
 use super::names::Names;
 use haft_core::call::{self, PromptDef, PromptMessages, ResourceDef, ToolResult};
-use haft_core::tool::{Entry, Offer, Served, ServerResources, Toolbox};
+use haft_core::tool::{Entry, Offer, ServerResources, Toolbox};
 
 /// The offers for clients besides the tools.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -159,9 +159,13 @@ pub(super) fn reader<'t>(toolbox: &'t Toolbox, names: &Names, uri: &str) -> Opti
     let listed = |entry: &'t Entry| match entry.offer()? {
         Offer::ServerResources { server, listed, updates } => {
             let of = ReaderOf::Server { server, own: uri.to_owned(), updates };
-            let is_interface = |tool: &Served<'_>| tool.server == server && tool.interface() == Some(uri);
-            let mut tools = toolbox.entries().filter_map(Entry::served);
-            (lists(listed, uri) || tools.any(|tool| is_interface(&tool))).then_some(Reader { entry, of })
+            let tools = toolbox.entries().filter_map(Entry::served).filter(|tool| tool.server == server);
+            let interfaces: Vec<String> =
+                tools.filter_map(|tool| tool.interface().map(str::to_owned)).collect();
+            // Only interfaces have the URIs of their server.
+            let is_interface = interfaces.iter().any(|own| own == uri);
+            let is_own = is_interface || (!interfaces.is_empty() && lists(listed, uri));
+            is_own.then_some(Reader { entry, of })
         }
         _ => None,
     };

@@ -133,7 +133,9 @@ impl Tasks {
         let call = if let Some(state) = kept {
             self.kept.take(state, &turn.call, turn.answers)?
         } else {
-            let (board, stop) = (Arc::new(Board::with_answers(turn.answers)), CancellationToken::new());
+            // With a signed state the answer is to haft's own question, and to no server's.
+            let early = if turn.state.is_none() { turn.answers } else { InputResponses::new() };
+            let (board, stop) = (Arc::new(Board::with_answers(early)), CancellationToken::new());
             // The request ends with its answer; the call may continue.
             requester.cancel = stop.clone();
             requester.board = Some(board.clone());

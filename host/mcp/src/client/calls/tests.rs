@@ -97,6 +97,11 @@ fn a_log_message_is_of_the_latest_call() {
     assert!(heard_second.lock().iter().all(|event| event.contains("both run")));
     assert!(heard_first.lock().iter().all(|event| event.contains("one runs")));
     assert_eq!((heard_first.lock().len(), heard_second.lock().len()), (1, 1));
+    let (other, heard_other) = listener();
+    let (_other, message) = request(&Listener { client: Client::named("other"), ..other }, 3);
+    news.calls.note(&message);
+    news.note(&logged("warning", "of two clients"));
+    assert_eq!((heard_first.lock().len(), heard_other.lock().len()), (1, 0));
 }
 
 /// MC04: a stateless server logs if somebody reads it, and knows whether somebody can be asked.
