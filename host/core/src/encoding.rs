@@ -27,6 +27,20 @@ pub fn percent_decoded(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Decodes percent-encoding; `None` if it is invalid, or not UTF-8: programs read such a text in different ways.
+pub fn strictly_decoded(text: &str) -> Option<String> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    while let Some((first, after)) = rest.split_first() {
+        let (byte, left) = match first {
+            b'%' => after.split_at_checked(2).and_then(|(digits, left)| Some((byte(digits)?, left)))?,
+            first => (*first, after),
+        };
+        bytes.push(byte);
+        rest = left;
+    }
+    String::from_utf8(bytes).ok()
+}
+
 /// Decodes two hexadecimal digits.
 fn byte(digits: &[u8]) -> Option<u8> {
     let digits = std::str::from_utf8(digits).ok().filter(|digits| !digits.starts_with('+'))?;
@@ -44,6 +58,11 @@ mod tests {
 
     #[test]
     fn what_is_no_escape_stays() {
+        for (text, expected) in
+            [("a%20b%2f", Some("a b/")), ("%zz", None), ("%+1", None), ("%4", None), ("%ff", None)]
+        {
+            assert_eq!(strictly_decoded(text).as_deref(), expected, "{text}");
+        }
         assert_eq!(percent_decoded("a%20b%2F%zz%+1%4"), "a b/%zz%+1%4");
         assert_eq!(
             (percent_encoded("a /é", b"/"), percent_encoded("/", b"")),

@@ -36,7 +36,7 @@ use self::place::Kept;
 pub use self::place::{RightsTable, UsualRights};
 use self::process::Children;
 pub use self::proposal::{Proposal, TooWide};
-pub use self::request::{RequestPattern, RequestPatternError, decoded as percent_decoded};
+pub use self::request::{RequestPattern, RequestPatternError};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
 pub use self::root::{Root, normalise};

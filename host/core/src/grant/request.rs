@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Destination, HostPattern};
+use crate::encoding::strictly_decoded;
 
 /// A pattern of requests: `GET https://api.github.com/repos/me/**`.
 ///
@@ -71,8 +72,8 @@ impl fmt::Display for RequestPattern {
 /// Returns what servers may take a path for: with encoded slashes as slashes, and as parts of a segment. `None` if there
 /// are more ways to read it, such as `..`, which some servers resolve.
 fn readings(path: &str) -> Option<[String; 2]> {
-    let split = decoded(path)?;
-    let whole: Vec<String> = path.split('/').map(decoded).collect::<Option<_>>()?;
+    let split = strictly_decoded(path)?;
+    let whole: Vec<String> = path.split('/').map(strictly_decoded).collect::<Option<_>>()?;
     let whole = whole.iter().map(|segment| segment.replace('/', "%2F")).collect::<Vec<_>>().join("/");
     let segment = |segment: &str| {
         let name = segment.split(';').next().unwrap_or_default();
@@ -82,22 +83,6 @@ fn readings(path: &str) -> Option<[String; 2]> {
     };
     let is_clear = split.starts_with('/') && split.split('/').all(segment) && !split.contains("//");
     is_clear.then_some([split, whole])
-}
-
-/// Decodes percent-encoding; `None` if it is invalid, or not UTF-8.
-pub fn decoded(text: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte == b'%' {
-            let digit = |byte: u8| char::from(byte).to_digit(16);
-            let value = digit(rest.next()?)? * 16 + digit(rest.next()?)?;
-            bytes.push(u8::try_from(value).ok()?);
-        } else {
-            bytes.push(byte);
-        }
-    }
-    String::from_utf8(bytes).ok()
 }
 
 fn matches_path(pattern: &str, path: &str) -> bool {

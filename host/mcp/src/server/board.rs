@@ -2,7 +2,6 @@
 //! request (2026-07-28, "multi round-trip requests").
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use rmcp::model::{
     ElicitRequest, ElicitRequestParams, ElicitResult, InputRequest, InputRequests, InputResponses,
@@ -10,10 +9,8 @@ use rmcp::model::{
 use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
+use super::questions::LIFE;
 use haft_core::sync::Lock;
-
-/// Maximum time for an answer.
-const LIFE: Duration = Duration::from_mins(10);
 
 /// The key of a question to which the server gives none.
 const KEY: &str = "question";
@@ -81,7 +78,8 @@ impl Board {
     pub(super) fn open(&self) -> InputRequests {
         let request =
             |question: &OpenQuestion| InputRequest::Elicitation(ElicitRequest::new(question.request.clone()));
-        let state = self.state.lock();
+        let mut state = self.state.lock();
+        state.remove_abandoned();
         state.open.iter().map(|(key, question)| (key.clone(), request(question))).collect()
     }
 
@@ -103,7 +101,7 @@ impl Board {
     pub(super) async fn asked(&self) {
         loop {
             let changed = self.changed();
-            if !self.state.lock().open.is_empty() {
+            if !self.open().is_empty() {
                 return;
             }
             changed.await;
@@ -127,6 +125,11 @@ impl Board {
 }
 
 impl State {
+    /// Removes questions whose server or call no longer waits for the answer.
+    fn remove_abandoned(&mut self) {
+        self.open.retain(|_, question| !question.answer.is_closed());
+    }
+
     /// Returns `key`, or `key` with a number if there was such a question.
     fn unused(&mut self, key: &str) -> String {
         let numbered = (2..).map(|number| format!("{key}-{number}"));

@@ -20,6 +20,8 @@ pub(super) struct ListedTool {
     pub(super) input_schema: Arc<JsonObject>,
     /// Whether haft guarantees data that match the schema. For a server's tool the server guarantees them.
     pub(super) promises_data: bool,
+    /// Whether the tool's MCP server requires that clients support tasks.
+    pub(super) requires_task: bool,
     /// `Tool` of the protocol.
     pub(super) shown: Value,
 }
@@ -41,8 +43,10 @@ fn listed_tool(entry: &Entry, names: &Names, readable: &[&str]) -> Option<Listed
             names::without_interface(&mut shown);
         }
         let input_schema = Arc::new(shown.get("inputSchema")?.as_object()?.clone());
+        let support = definition.pointer("/execution/taskSupport");
+        let requires_task = support.is_some_and(|support| support == "required");
         let (own, shown) = (def.name.clone(), shown.into());
-        return Some(ListedTool { name, own, input_schema, promises_data: false, shown });
+        return Some(ListedTool { name, own, input_schema, promises_data: false, requires_task, shown });
     }
     // A component's definitions were checked when it was listed, including the compilation of every schema.
     let mut tool = client_tool(def, entry.digest().is_some())?;
@@ -52,6 +56,7 @@ fn listed_tool(entry: &Entry, names: &Names, readable: &[&str]) -> Option<Listed
         own: def.name.clone(),
         input_schema: tool.input_schema.clone(),
         promises_data: tool.output_schema.is_some(),
+        requires_task: false,
         shown: serde_json::to_value(tool).ok()?,
     })
 }

@@ -22,7 +22,7 @@ use haft_core::replicas::{Replicas, SharedKey};
 use haft_core::tool::Question;
 
 /// Maximum time for the user's answer, equal to that of a question during a call.
-const LIFE: Duration = Duration::from_mins(10);
+pub(super) const LIFE: Duration = Duration::from_mins(10);
 
 /// The form of a state. Another form has another number.
 const FORM: u8 = 2;

@@ -210,8 +210,7 @@ impl ToolSnapshot {
     /// Returns whether the MCP server of a tool requires that its client supports tasks.
     pub(super) fn requires_task(&self, exposed: &str) -> bool {
         let found = self.places.get(exposed).and_then(|place| self.tools.get(*place));
-        let support = found.and_then(|tool| tool.shown.pointer("/execution/taskSupport"));
-        support.is_some_and(|support| support == "required")
+        found.is_some_and(|tool| tool.requires_task)
     }
 
     /// Finds the tool that a client calls `exposed`.

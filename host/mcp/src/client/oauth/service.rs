@@ -20,10 +20,10 @@ use rmcp::transport::auth::{
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use super::error::misplaced;
 use super::exchange::Exchange;
 use super::login::Client;
 use super::revocation::form;
+use super::sign_in::discovered;
 use super::{Account, Login, LoginError};
 use haft_core::random;
 
@@ -38,14 +38,12 @@ impl Account {
             AuthorizationManager::new_with_oauth_http_client(self.url()?, exchange.clone()).await?;
         let challenge = self.challenge(&exchange).await?;
         let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
-        if !found.source.is_discovered() || !exchange.has_read(&found.metadata) {
-            return Err(misplaced(&found.metadata));
-        }
-        manager.set_metadata(found.metadata.clone());
-        let scopes = self.scopes(&manager, found.metadata.issuer.as_deref(), &[]).await?;
+        let metadata = discovered(&exchange, found)?;
+        manager.set_metadata(metadata.clone());
+        let scopes = self.scopes(&manager, metadata.issuer.as_deref(), &[]).await?;
         let id = self.settings.client_id.clone().unwrap_or_default();
         let credentials = match self.private_key().await? {
-            Some(key) => self.by_signature(&exchange, &found.metadata, (&id, &key), &scopes).await?,
+            Some(key) => self.by_signature(&exchange, &metadata, (&id, &key), &scopes).await?,
             None => self.by_secret(&mut manager, &id, scopes).await?,
         };
         let client = Client { id, secret: None, redirect: String::new() };

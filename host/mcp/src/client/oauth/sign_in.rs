@@ -238,8 +238,8 @@ impl SignIn {
     }
 }
 
-/// Returns the found metadata, if they meet MCP's requirements.
-async fn checked(
+/// Returns the found metadata, if the authorization server publishes them.
+pub(super) fn discovered(
     exchange: &Exchange,
     found: AuthorizationMetadataResolution,
 ) -> Result<AuthorizationMetadata, LoginError> {
@@ -247,18 +247,24 @@ async fn checked(
         return Err(LoginError::new("it has no OAuth metadata, so its login page is unknown")
             .with_hint("if the server needs a key, set `headers` in its entry"));
     }
-    if !exchange.has_read(&found.metadata) {
-        return Err(misplaced(&found.metadata));
-    }
-    let methods = found.metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
+    if exchange.has_read(&found.metadata) { Ok(found.metadata) } else { Err(misplaced(&found.metadata)) }
+}
+
+/// Returns the found metadata, if they meet MCP's requirements for a login of a person.
+async fn checked(
+    exchange: &Exchange,
+    found: AuthorizationMetadataResolution,
+) -> Result<AuthorizationMetadata, LoginError> {
+    let metadata = discovered(exchange, found)?;
+    let methods = metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {
         return Err(no_pkce());
     }
-    let address = Url::parse(&found.metadata.authorization_endpoint);
+    let address = Url::parse(&metadata.authorization_endpoint);
     let address = address
         .map_err(|error| LoginError::new(format!("the address for the browser is invalid: {error}")))?;
     exchange.judge(&address).await?;
-    Ok(found.metadata)
+    Ok(metadata)
 }
 
 fn endpoint(metadata: &AuthorizationMetadata, name: &str) -> Option<String> {

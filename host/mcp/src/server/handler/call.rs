@@ -18,7 +18,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::{Answer, Handler, raw};
+use super::{Answer, Handler, raw, tasks_are_missing};
 use crate::server::conversation::Requester;
 use crate::server::elicitation::{ElicitingApprover, ReplacementAnswer};
 use crate::server::message;
@@ -170,6 +170,10 @@ impl Handler {
         }
         let FoundTool { entry, own, listed } = found;
         let tool = listed.and_then(|place| snapshot.tools().get(place));
+        let requires_task = tool.is_some_and(|tool| tool.requires_task);
+        if requires_task && requester.is_sessionless() && !requester.takes_tasks() {
+            return Err(tasks_are_missing());
+        }
         if let Some((headers, tool)) = requester.parameters.as_ref().zip(tool) {
             message::check_parameters(headers, &tool.input_schema, request.arguments.as_ref())?;
         }

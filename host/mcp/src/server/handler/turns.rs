@@ -7,7 +7,7 @@ use rmcp::model::{
     CallToolRequestParams, GetPromptRequestParams, InputResponses, JsonObject, ReadResourceRequestParams,
 };
 
-use super::{Answer, Handler, tasks_are_missing};
+use super::{Answer, Handler};
 use crate::server::conversation::Requester;
 use crate::server::questions::fingerprint;
 use crate::server::tasks::{PATIENCE, Turn};
@@ -15,18 +15,14 @@ use crate::server::tasks::{PATIENCE, Turn};
 impl Handler {
     /// Calls a tool; a long call becomes a task if its client supports tasks.
     pub(super) async fn call_in_turns(&self, request: CallToolRequestParams, requester: Requester) -> Answer {
-        let is_refused = requester.is_sessionless() && !requester.takes_tasks();
-        if is_refused && self.shared.snapshots.now().requires_task(&request.name) {
-            return Err(tasks_are_missing());
-        }
         if !requester.may_take_turns() {
             return self.while_open(self.call(request, requester)).await;
         }
         let CallToolRequestParams { name, arguments, request_state, input_responses, .. } = &request;
         let turn = self.turn(name, arguments.as_ref(), (request_state, input_responses));
-        let patience =
-            if self.shared.snapshots.now().requires_task(name) { Duration::ZERO } else { PATIENCE };
-        let turn = Turn { task_after: requester.takes_tasks().then_some(patience), ..turn };
+        let is_required = || self.shared.snapshots.now().requires_task(name);
+        let patience = || if is_required() { Duration::ZERO } else { PATIENCE };
+        let turn = Turn { task_after: requester.takes_tasks().then(patience), ..turn };
         let call = |own: Self, requester| async move { own.while_open(own.call(request, requester)).await };
         // Boxed: otherwise the future of every call would have its size.
         Box::pin(self.in_turns(turn, requester, call)).await

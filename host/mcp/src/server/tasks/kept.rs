@@ -8,15 +8,15 @@ use rmcp::model::{ErrorData, InputRequiredResult, InputResponses, ServerResult};
 
 use super::{Call, CallAnswer};
 use crate::server::conversation::BUSY;
-use crate::server::questions::{Fingerprint, UnusableAnswer};
+use crate::server::questions::{Fingerprint, LIFE, UnusableAnswer};
 use haft_core::random;
 use haft_core::sync::Lock;
 
 /// The beginning of every state. No signed state contains its last character.
 const STATE: &str = "call.";
 
-/// Time after which a call is given up whose questions are not answered: that of a question, and the end of the call.
-const LIFE: Duration = Duration::from_mins(11);
+/// Time for a call to end after its questions have expired.
+const MARGIN: Duration = Duration::from_mins(1);
 
 /// Maximum number of calls that wait.
 const MAX_KEPT: usize = 256;
@@ -50,7 +50,7 @@ impl KeptCalls {
         let internal = |error: std::io::Error| ErrorData::internal_error(error.to_string(), None);
         let state = format!("{STATE}{}", random::name::<{ random::KEY }>().map_err(internal)?);
         let mut kept = self.0.lock();
-        for (_, expired) in kept.extract_if(|_, call| call.since.elapsed() > LIFE) {
+        for (_, expired) in kept.extract_if(|_, call| call.since.elapsed() > LIFE + MARGIN) {
             expired.call.stop.cancel();
         }
         if kept.len() >= MAX_KEPT {

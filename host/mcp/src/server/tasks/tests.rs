@@ -150,6 +150,21 @@ async fn a_call_goes_on_with_its_answer() {
     assert!(matches!(answer, ServerResult::CallToolResult(_)));
 }
 
+/// A question that its server has withdrawn is not asked.
+#[tokio::test]
+async fn a_question_that_nobody_waits_for_is_not_open() {
+    let board = Board::default();
+    let mut asking = Box::pin(board.ask(Some("a"), form("A?")));
+    tokio::select! {
+        biased;
+        _ = &mut asking => panic!("nobody has answered"),
+        () = board.asked() => {}
+    }
+    assert_eq!(board.open().len(), 1);
+    drop(asking);
+    assert!(board.open().is_empty());
+}
+
 /// RP03: an answer that is too large to store is reported, and no answer is truncated.
 #[test]
 fn an_answer_beyond_the_bound_is_not_kept() {

@@ -12,7 +12,8 @@ use hyper::http::request::Parts;
 use hyper::http::uri::{Authority, Scheme};
 use hyper::{Request, Uri, Version};
 
-use haft_core::grant::{Destination, percent_decoded as decoded};
+use haft_core::encoding::strictly_decoded;
+use haft_core::grant::Destination;
 
 /// Headers by which some servers take a request for one of another method or path. Some read every character that is not a
 /// letter or a digit as `-` (CGI, WSGI).
@@ -31,7 +32,8 @@ pub(super) fn names_another(request: &Request<Incoming>) -> bool {
     let query = request.uri().query().unwrap_or_default();
     let mut parameters = query.split(['&', ';']).filter_map(|parameter| parameter.split('=').next());
     // A name that cannot be decoded may be read in any way.
-    let is_method = |name: &str| decoded(name).is_none_or(|name| name.eq_ignore_ascii_case(METHOD_PARAMETER));
+    let is_method =
+        |name: &str| strictly_decoded(name).is_none_or(|name| name.eq_ignore_ascii_case(METHOD_PARAMETER));
     request.headers().keys().any(is_override) || parameters.any(is_method)
 }
 

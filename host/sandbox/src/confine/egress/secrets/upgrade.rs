@@ -20,8 +20,9 @@ const EXTENSIONS: HeaderName = HeaderName::from_static("sec-websocket-extensions
 const BUFFER: usize = 16 << 10;
 /// Time for which a possible beginning of a secret is withheld at the end of what has arrived.
 const WITHHELD: Duration = Duration::from_millis(20);
-/// Bytes that identify a secret: this many are withheld until more arrives.
-const IDENTIFIES: usize = 8;
+/// The number of bytes at the end of what has arrived that are taken for the beginning of a secret, and withheld until more
+/// arrives. Fewer may be an ordinary word.
+const IDENTIFIES: usize = 12;
 
 /// Returns whether a request asks to make its connection a WebSocket.
 pub(super) fn is_asked(request: &Request<Incoming>) -> bool {
@@ -48,8 +49,8 @@ pub(super) async fn pass_on(inside: OnUpgrade, outside: OnUpgrade, redactor: Red
     let Ok((inside, outside)) = tokio::try_join!(inside, outside) else { return };
     let (from_child, to_child) = split(TokioIo::new(inside));
     let (from_host, to_host) = split(TokioIo::new(outside));
-    // Either end may close the connection at any time.
-    let _ = tokio::join!(pass(from_child, to_host), redact(from_host, to_child, redactor));
+    // An error at either end ends both directions; an end alone ends one.
+    let _ = tokio::try_join!(pass(from_child, to_host), redact(from_host, to_child, redactor));
 }
 
 async fn pass(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin) -> io::Result<()> {
