@@ -5,6 +5,7 @@ pub(crate) mod fake;
 mod faults;
 mod http;
 mod http_fake;
+mod identity_provider;
 mod notifications;
 mod oauth;
 mod oauth_cli;

@@ -59,6 +59,14 @@ def oauth():
         table += 'private_key = { env = "PRIVATE_KEY" }\n'
     if SCENARIO.startswith("auth/client-credentials-"):
         table += "client_credentials = true\n"
+    if "idp_issuer" in CONTEXT:
+        os.environ["ID_TOKEN"] = CONTEXT["idp_id_token"]
+        table += (
+            "[mcp_servers.oauth.identity_provider]\n"
+            f"issuer = {json.dumps(CONTEXT['idp_issuer'])}\n"
+            f"client_id = {json.dumps(CONTEXT['idp_client_id'])}\n"
+            'id_token = { env = "ID_TOKEN" }\n'
+        )
     return table
 
 

@@ -12,7 +12,7 @@ use haft::mcp::client::oauth::{Login, LoginError, LoginStore, OAuthSettings, Rev
 
 /// A store that several processes share.
 #[derive(Debug, Default)]
-struct Shared {
+pub(super) struct Shared {
     login: std::sync::Mutex<Option<Login>>,
     held: Arc<tokio::sync::Mutex<()>>,
 }
@@ -42,7 +42,7 @@ impl LoginStore for Shared {
     }
 }
 
-fn account_with(fake: &OAuthFake, store: &Arc<Shared>, settings: OAuthSettings) -> Arc<Account> {
+pub(super) fn account_with(fake: &OAuthFake, store: &Arc<Shared>, settings: OAuthSettings) -> Arc<Account> {
     Account::new("fake", &fake.url(), settings, store.clone(), Redactor::default())
 }
 
@@ -62,7 +62,7 @@ async fn log_in(account: &Arc<Account>, scopes: &[&str]) -> Result<Login, LoginE
     login
 }
 
-fn used(fake: &OAuthFake, account: &Arc<Account>) -> Fixture {
+pub(super) fn used(fake: &OAuthFake, account: &Arc<Account>) -> Fixture {
     let endpoint = Endpoint::Http { url: fake.url(), headers: values(&[]), account: Some(account.clone()) };
     Fixture::of(endpoint, HANG, |host| host)
 }

@@ -328,6 +328,9 @@ impl OAuthFake {
     }
 
     fn token(&self, form: &BTreeMap<String, String>, basic: Option<&String>) -> String {
+        if let Some(assertion) = form.get("assertion") {
+            return self.by_assertion(assertion);
+        }
         assert_eq!(form["resource"], self.url());
         let mut state = self.state();
         let given = if form["grant_type"] == "refresh_token" {
@@ -369,6 +372,22 @@ impl OAuthFake {
         }
         json_response("", &answer)
     }
+
+    /// Gives a token for an identity provider's assertion.
+    fn by_assertion(&self, assertion: &str) -> String {
+        let claims = BASE64_URL_SAFE_NO_PAD.decode(assertion.split('.').nth(1).unwrap()).unwrap();
+        let claims: Value = serde_json::from_slice(&claims).unwrap();
+        assert_eq!((&claims["aud"], &claims["resource"]), (&json!(self.issuer()), &json!(self.url())));
+        let mut state = self.state();
+        state.count += 1;
+        state.log.push("assertion".into());
+        let [client, scope] = ["client_id", "scope"].map(|name| claims[name].as_str().unwrap().to_owned());
+        let (redirect, challenge) = Default::default();
+        let given = Given { login: state.count, client, redirect, challenge, scope };
+        let access = format!("at-4711-{}-{}-QWNjZXNz", self.authorization.port(), state.count);
+        state.access.insert(access.clone(), given);
+        json_response("", &json!({ "access_token": access, "token_type": "Bearer" }))
+    }
 }
 
 fn refused(error: &str) -> String {
@@ -376,7 +395,7 @@ fn refused(error: &str) -> String {
 }
 
 /// The pairs of a query or a form.
-fn pairs(text: &str) -> BTreeMap<String, String> {
+pub(super) fn pairs(text: &str) -> BTreeMap<String, String> {
     let decoded = |text: &str| {
         let bytes = text.replace('+', " ").into_bytes();
         let (mut out, mut at) = (Vec::new(), 0);

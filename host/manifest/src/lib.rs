@@ -259,11 +259,11 @@ impl Manifest {
             Transport::Stdio { env, .. } => env,
             Transport::Http { headers, .. } => headers,
         });
-        let logins = self.mcp_servers.iter().flat_map(|server| match &server.transport {
-            Transport::Stdio { .. } => [None, None],
-            Transport::Http { oauth, .. } => [oauth.client_secret.as_ref(), oauth.private_key.as_ref()],
+        let logins = self.mcp_servers.iter().filter_map(|server| match &server.transport {
+            Transport::Stdio { .. } => None,
+            Transport::Http { oauth, .. } => Some(oauth.secrets()),
         });
-        let logins = logins.flatten();
+        let logins = logins.flatten().map(|(_, source)| source);
         let telemetry = self.telemetry.iter().flat_map(|telemetry| &telemetry.headers);
         let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers).chain(telemetry);
         let named = texts.filter_map(|(_, value)| match value {

@@ -156,6 +156,25 @@ client_id = "c"
 client_secret = { file = "mcp_servers.oauth.client_secret.file" }
 private_key = { file = "mcp_servers.oauth.private_key.file" }
 client_credentials = true
+[[mcp_servers]]
+name = "i"
+url = "https://example.com"
+[mcp_servers.oauth]
+client_id = "c"
+[mcp_servers.oauth.identity_provider]
+issuer = "https://example.com"
+client_id = "c"
+client_secret = { file = "mcp_servers.oauth.identity_provider.client_secret.file" }
+id_token = { file = "mcp_servers.oauth.identity_provider.id_token.file" }
+[[mcp_servers]]
+name = "r"
+url = "https://example.com"
+[mcp_servers.oauth]
+client_id = "c"
+[mcp_servers.oauth.identity_provider]
+issuer = "https://example.com"
+client_id = "c"
+refresh_token = { file = "mcp_servers.oauth.identity_provider.refresh_token.file" }
 [[plugins]]
 name = "x"
 component = "plugins.component"

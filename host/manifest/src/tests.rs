@@ -94,9 +94,19 @@ fn the_example_shows_every_key() {
         ".mcp_servers.oauth.client_secret.keyring",
         ".mcp_servers.oauth.private_key.env",
         ".mcp_servers.oauth.private_key.keyring",
+        ".mcp_servers.oauth.identity_provider.client_secret.file",
+        ".mcp_servers.oauth.identity_provider.client_secret.keyring",
+        ".mcp_servers.oauth.identity_provider.id_token.env",
+        ".mcp_servers.oauth.identity_provider.id_token.keyring",
     ];
     // A table has one of these alternatives; so has the place of keys.
-    let others = [".nats.token", ".nats.credentials", ".nats.nkey", ".serve.callers.jwt.jwks_file"];
+    let others = [
+        ".mcp_servers.oauth.identity_provider.refresh_token",
+        ".nats.token",
+        ".nats.credentials",
+        ".nats.nkey",
+        ".serve.callers.jwt.jwks_file",
+    ];
     missing.sort_unstable();
     let mut expected = [&once[..], &others].concat();
     expected.sort_unstable();

@@ -42,7 +42,7 @@ pub(super) struct Pack {
     /// The JSON Schema of the component's configuration
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Write an Agent Plugin (agent-plugins.org; also for Claude Code): a folder whose MCP server is `haft
+    /// Write an Agent Plugin (agent-plugins.org; for Claude Code, Codex, Copilot, Gemini CLI and opencode): a folder whose MCP server is `haft
     /// serve` for this package, with the rights that the package requests
     #[arg(long, conflicts_with_all = ["wit", "config"])]
     agent_plugin: bool,

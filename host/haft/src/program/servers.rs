@@ -282,7 +282,7 @@ impl Declared<'_> {
     fn withheld(&self) -> Vec<Problem> {
         let values = match &self.server.transport {
             Transport::Stdio { env, .. } => env.clone(),
-            Transport::Http { headers, oauth, .. } => [&headers[..], &oauth_secrets(oauth).concat()].concat(),
+            Transport::Http { headers, oauth, .. } => [&headers[..], &oauth_secrets(oauth)].concat(),
         };
         let withheld = values.iter().filter(|(_, value)| !self.may_have(value));
         let problem = |(name, value): &(String, TextOrSecret)| {
@@ -395,15 +395,21 @@ impl Declared<'_> {
     }
 }
 
+/// Requests the list of `server`, and waits for it at most [`WAIT`].
+pub(super) async fn list(server: &Arc<Server>) -> Result<Arc<ToolList>, ServerError> {
+    tokio::time::timeout(WAIT, server.list()).await.unwrap_or(Err(ServerError::Late(WAIT)))
+}
+
 /// Returns the list of each queried server; `None` for a server that is not queried.
 async fn lists(servers: &[Tracked], options: &Options) -> Vec<Option<Result<Arc<ToolList>, ServerError>>> {
+    if let Ask::Failed(failed) = &options.ask {
+        let error = |own: &Tracked| failed.iter().find(|(name, _)| *name == own.server.config().name);
+        return servers.iter().map(|own| error(own).map(|(_, error)| Err(error.clone()))).collect();
+    }
     let mut asking = JoinSet::new();
     for (index, own) in servers.iter().enumerate().filter(|(_, own)| must_ask(&own.server, options)) {
         let server = own.server.clone();
-        asking.spawn(async move {
-            let late = |_| ServerError::TimedOut { method: "tools/list", limit: WAIT, noise: String::new() };
-            (index, tokio::time::timeout(WAIT, server.list()).await.unwrap_or_else(|e| Err(late(e))))
-        });
+        asking.spawn(async move { (index, list(&server).await) });
     }
     let mut lists: Vec<_> = servers.iter().map(|_| None).collect();
     for (index, list) in asking.join_all().await {
@@ -421,7 +427,7 @@ fn must_ask(server: &Server, options: &Options) -> bool {
         return false;
     }
     match (&options.ask, &options.only) {
-        (Ask::Never, _) => false,
+        (Ask::Never | Ask::Failed(_), _) => false,
         (Ask::Always, _) => true,
         (Ask::WhereUnknown, None) => is_unknown(server),
         (Ask::WhereUnknown, Some(tool)) => {

@@ -7,6 +7,7 @@
 //! `haft mcp login` if that fails. A token is sent only to the server for which it was issued.
 
 mod account;
+mod enterprise;
 mod error;
 mod exchange;
 mod login;
@@ -36,12 +37,14 @@ pub use self::sign_in::SignIn;
 pub struct OAuthSettings {
     /// The id of a client that was registered at the server by hand. It precedes the other two ways.
     pub client_id: Option<String>,
-    /// The client secret: one value, if there is one.
-    pub client_secret: Option<Arc<dyn Values>>,
-    /// The key that signs haft's tokens for the authorization server, instead of a secret: one value in PEM.
-    pub private_key: Option<Arc<dyn Values>>,
+    /// The secrets, by name: `client_secret`; `private_key` in PEM, which signs haft's tokens for the authorization
+    /// server instead of a secret; and the identity provider's `id_token` or `refresh_token`, and
+    /// `identity_provider.client_secret`.
+    pub secrets: Option<Arc<dyn Values>>,
     /// Whether haft logs in as the client itself, without a person.
     pub client_credentials: bool,
+    /// The identity provider whose token logs haft in, without a person.
+    pub identity_provider: Option<IdentityProvider>,
     /// The requested scopes; if empty, the scopes that the server requires.
     pub scopes: Vec<String>,
     /// The URL of haft's client ID metadata document, for servers that support it. Otherwise haft is registered at
@@ -51,21 +54,29 @@ pub struct OAuthSettings {
     pub callback_port: Option<u16>,
 }
 
+/// A company's identity provider, and haft's identity there.
+#[derive(Clone, Debug)]
+pub struct IdentityProvider {
+    /// The provider's issuer, as its metadata states it.
+    pub issuer: String,
+    /// The id of a client that was registered there by hand.
+    pub client_id: String,
+}
+
 impl OAuthSettings {
     /// Returns an identity, equal for equal settings. Represents a secret by its source.
     pub(super) fn identity(&self) -> String {
-        let Self {
-            client_id,
-            client_secret,
-            private_key,
-            client_credentials,
-            scopes,
-            client_metadata_url,
-            ..
-        } = self;
-        let [secret, key] =
-            [client_secret, private_key].map(|value| value.as_ref().map(|value| value.identity()));
-        format!("{client_id:?} {secret:?} {scopes:?} {client_metadata_url:?} {key:?} {client_credentials}")
+        let Self { client_id, client_credentials, identity_provider, scopes, client_metadata_url, .. } = self;
+        let secrets = self.secrets.as_ref().map(|secrets| secrets.identity());
+        format!(
+            "{client_id:?} {secrets:?} {scopes:?} {client_metadata_url:?} {client_credentials} \
+             {identity_provider:?}"
+        )
+    }
+
+    /// Returns whether haft logs in without a person.
+    pub(super) fn is_unattended(&self) -> bool {
+        self.client_credentials || self.identity_provider.is_some()
     }
 }
 

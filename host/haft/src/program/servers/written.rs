@@ -7,9 +7,9 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use haft_core::secret::Redactor;
-use haft_manifest::{Manifest, OAuth, SecretSource, Secrets, TextOrSecret};
+use haft_manifest::{Manifest, OAuth, Secrets, TextOrSecret};
 use haft_mcp::client::Values;
-use haft_mcp::client::oauth::OAuthSettings;
+use haft_mcp::client::oauth::{IdentityProvider, OAuthSettings};
 
 /// Variables or headers of program.toml.
 #[derive(Debug)]
@@ -49,12 +49,14 @@ pub(super) fn settings(
     oauth: &OAuth,
     values: impl Fn(&[(String, TextOrSecret)]) -> Arc<dyn Values>,
 ) -> OAuthSettings {
-    let [secret, key] = secrets(oauth);
-    let value = |secret: Vec<_>| (!secret.is_empty()).then(|| values(&secret));
+    let secrets = secrets(oauth);
     OAuthSettings {
         client_id: oauth.client_id.clone(),
-        client_secret: value(secret),
-        private_key: value(key),
+        secrets: (!secrets.is_empty()).then(|| values(&secrets)),
+        identity_provider: oauth.identity_provider.as_ref().map(|provider| IdentityProvider {
+            issuer: provider.issuer.clone(),
+            client_id: provider.client_id.clone(),
+        }),
         client_credentials: oauth.client_credentials,
         scopes: oauth.scopes.clone(),
         client_metadata_url: oauth.client_metadata_url.clone(),
@@ -62,11 +64,8 @@ pub(super) fn settings(
     }
 }
 
-/// Returns the client secret and the private key, each as a named value.
-pub(super) fn secrets(oauth: &OAuth) -> [Vec<(String, TextOrSecret)>; 2] {
-    let named = |name: &str, source: &Option<SecretSource>| {
-        let secret = source.iter().cloned().map(TextOrSecret::Secret);
-        secret.map(|secret| (name.to_owned(), secret)).collect()
-    };
-    [named("client_secret", &oauth.client_secret), named("private_key", &oauth.private_key)]
+/// Returns the secrets of the login as named values.
+pub(super) fn secrets(oauth: &OAuth) -> Vec<(String, TextOrSecret)> {
+    let secrets = oauth.secrets();
+    secrets.map(|(name, source)| (name.to_owned(), TextOrSecret::Secret(source.clone()))).collect()
 }

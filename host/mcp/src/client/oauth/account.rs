@@ -122,6 +122,11 @@ impl Account {
     }
 
     pub(super) fn exchange(&self) -> Result<Exchange, LoginError> {
+        self.exchange_with(&self.url()?)
+    }
+
+    /// Returns an HTTP client for requests that lead to addresses of the kind of `server`.
+    pub(super) fn exchange_with(&self, server: &Url) -> Result<Exchange, LoginError> {
         if self.learned.load(Ordering::Relaxed) > MAX_LEARNED {
             let why = format!(
                 "the authorization server has sent {} MiB of tokens since the start of haft",
@@ -129,7 +134,7 @@ impl Account {
             );
             return Err(LoginError::new(why).with_hint("restart haft"));
         }
-        Exchange::new(&self.url()?, self.redactor.clone(), self.learned.clone())
+        Exchange::new(server, self.redactor.clone(), self.learned.clone())
     }
 
     /// Returns the token to send; `None` without a login. A token that expires soon is renewed.
@@ -140,7 +145,7 @@ impl Account {
             current.is_read = true;
         }
         let old = match &current.login {
-            None if self.settings.client_credentials => None,
+            None if self.settings.is_unattended() => None,
             None => return Ok(None),
             Some(login) if login.lasts() || !self.renews(login) => return Ok(login.token()),
             Some(login) => login.token(),
@@ -182,7 +187,7 @@ impl Account {
         let dead = current.dead.clone();
         let read = current.login.take().filter(|login| dead.is_none() || !login.has(dead.as_ref()));
         let Some(login) = read else {
-            if !self.settings.client_credentials {
+            if !self.settings.is_unattended() {
                 return Ok(None);
             }
             let login = self.service_login().await.map_err(|error| lost(&error))?;
@@ -213,7 +218,7 @@ impl Account {
 
     /// Returns whether haft can replace a login without a person.
     fn renews(&self, login: &Login) -> bool {
-        self.settings.client_credentials || login.is_renewable()
+        self.settings.is_unattended() || login.is_renewable()
     }
 
     /// Renews `login` (RFC 6749, section 6) at its own authorization server.
@@ -256,11 +261,12 @@ impl Account {
         (own != OAuthSettings::default().identity()).then_some(own)
     }
 
-    /// Returns the secret of a client that was registered by hand.
-    pub(super) async fn client_secret(&self) -> Result<Option<String>, LoginError> {
-        let Some(values) = &self.settings.client_secret else { return Ok(None) };
+    /// Returns the secret `name` of the settings.
+    pub(super) async fn secret(&self, name: &str) -> Result<Option<String>, LoginError> {
+        let Some(values) = &self.settings.secrets else { return Ok(None) };
         let values = values.read().await.map_err(LoginError::new)?;
-        Ok(values.first().map(|(_, secret)| secret.expose_secret().to_owned()))
+        let secret = values.iter().find(|(own, _)| own == name);
+        Ok(secret.map(|(_, secret)| secret.expose_secret().to_owned()))
     }
 }
 

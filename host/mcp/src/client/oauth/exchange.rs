@@ -97,6 +97,11 @@ impl Exchange {
     }
 
     /// Starts a request that [`Self::send`] sends.
+    pub(super) fn get(&self, url: Url) -> reqwest::RequestBuilder {
+        self.client.get(url)
+    }
+
+    /// Starts a request that [`Self::send`] sends.
     pub(super) fn post(&self, url: Url) -> reqwest::RequestBuilder {
         self.client.post(url)
     }

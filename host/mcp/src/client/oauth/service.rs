@@ -1,5 +1,5 @@
 //! Logins without a person: haft logs in as the client itself (OAuth 2.1 client credentials; MCP's extension for machine-to-machine
-//! authorization), by its secret or by a token that it signs (RFC 7523).
+//! authorization), by its secret or by a token that it signs (RFC 7523); or a company's identity provider logs it in.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -17,13 +17,12 @@ use rmcp::transport::auth::{
     AuthorizationManager, AuthorizationMetadata, ClientCredentialsConfig, CredentialStore,
     InMemoryCredentialStore, OAuthTokenResponse, StoredCredentials,
 };
-use secrecy::{ExposeSecret, SecretString};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::exchange::Exchange;
 use super::login::Client;
 use super::revocation::form;
-use super::sign_in::discovered;
+use super::sign_in::{discovered, endpoint};
 use super::{Account, Login, LoginError};
 use haft_core::random;
 
@@ -42,12 +41,17 @@ impl Account {
         manager.set_metadata(metadata.clone());
         let scopes = self.scopes(&manager, metadata.issuer.as_deref(), &[]).await?;
         let id = self.settings.client_id.clone().unwrap_or_default();
-        let credentials = match self.private_key().await? {
-            Some(key) => self.by_signature(&exchange, &metadata, (&id, &key), &scopes).await?,
-            None => self.by_secret(&mut manager, &id, scopes).await?,
+        let key = self.secret("private_key").await?;
+        let credentials = match (&self.settings.identity_provider, &key) {
+            (Some(provider), _) => self.by_identity(&exchange, &metadata, (&id, provider), &scopes).await?,
+            (None, Some(key)) => self.by_signature(&exchange, &metadata, (&id, key), &scopes).await?,
+            (None, None) => self.by_secret(&mut manager, &id, scopes).await?,
         };
-        let client = Client { id, secret: None, redirect: String::new() };
-        let login = Login { client, credentials, revocation: None };
+        let secret = self.secret("client_secret").await?;
+        let client = Client { id, secret, redirect: String::new() };
+        // A client that signs cannot revoke by its id alone.
+        let revocation = if key.is_none() { endpoint(&metadata, "revocation_endpoint") } else { None };
+        let login = Login { client, credentials, revocation };
         self.keep(&login).await?;
         Ok(login)
     }
@@ -60,7 +64,7 @@ impl Account {
     ) -> Result<StoredCredentials, LoginError> {
         let config = ClientCredentialsConfig::ClientSecret {
             client_id: id.to_owned(),
-            client_secret: self.client_secret().await?.unwrap_or_default(),
+            client_secret: self.secret("client_secret").await?.unwrap_or_default(),
             scopes,
             resource: Some(self.url()?.to_string()),
         };
@@ -78,13 +82,13 @@ impl Account {
         &self,
         exchange: &Exchange,
         metadata: &AuthorizationMetadata,
-        (id, key): (&str, &SecretString),
+        (id, key): (&str, &str),
         scopes: &[String],
     ) -> Result<StoredCredentials, LoginError> {
         let invalid =
             |error: &dyn std::fmt::Display| LoginError::new(format!("the token request failed: {error}"));
         let issuer = metadata.issuer.as_deref().unwrap_or_default();
-        let assertion = assertion(id, issuer, key.expose_secret()).map_err(LoginError::new)?;
+        let assertion = assertion(id, issuer, key).map_err(LoginError::new)?;
         let (scope, resource) = (scopes.join(" "), self.url()?);
         let pairs = [("grant_type", "client_credentials"), ("client_assertion", &*assertion)];
         let mut more = vec![
@@ -96,18 +100,22 @@ impl Account {
         let request = exchange.post(endpoint).header(CONTENT_TYPE, "application/x-www-form-urlencoded");
         let request = request.body(form(pairs, &more)).build().map_err(|error| invalid(&error))?;
         let answer = exchange.tokens(request).await.map_err(|error| invalid(&error))?;
-        let response: OAuthTokenResponse =
-            serde_json::from_slice(answer.body()).map_err(|_| invalid(&answer.status()))?;
-        let now = unix_seconds();
-        let credentials = StoredCredentials::new(id.to_owned(), Some(response), scopes.to_vec(), Some(now));
-        Ok(credentials.with_issuer(metadata.issuer.clone()))
+        let response = serde_json::from_slice(answer.body()).map_err(|_| invalid(&answer.status()))?;
+        stored(id, metadata, response, scopes.to_vec())
     }
+}
 
-    async fn private_key(&self) -> Result<Option<SecretString>, LoginError> {
-        let Some(values) = &self.settings.private_key else { return Ok(None) };
-        let values = values.read().await.map_err(LoginError::new)?;
-        Ok(values.into_iter().next().map(|(_, key)| key))
-    }
+/// Returns the credentials of the client `id` from a token response of the authorization server of `metadata`.
+pub(super) fn stored(
+    id: &str,
+    metadata: &AuthorizationMetadata,
+    response: Value,
+    scopes: Vec<String>,
+) -> Result<StoredCredentials, LoginError> {
+    let response: OAuthTokenResponse = serde_json::from_value(response)
+        .map_err(|_| LoginError::new("the authorization server sent no token"))?;
+    let credentials = StoredCredentials::new(id.to_owned(), Some(response), scopes, Some(unix_seconds()));
+    Ok(credentials.with_issuer(metadata.issuer.clone()))
 }
 
 /// Returns a signed token in which the client `id` identifies itself to the authorization server `issuer`.
@@ -183,7 +191,6 @@ fn unix_seconds() -> u64 {
 #[cfg(test)]
 mod tests {
     use ring::signature::{ECDSA_P256_SHA256_FIXED, KeyPair as _, UnparsedPublicKey};
-    use serde_json::Value;
 
     use super::*;
 

@@ -54,9 +54,9 @@ impl Account {
     /// # Errors
     /// The server does not name its authorization server, or this does not meet MCP's requirements.
     pub async fn sign_in(self: &Arc<Self>, more: &[String]) -> Result<SignIn, LoginError> {
-        if self.settings.client_credentials {
-            let why =
-                "haft logs in as the client itself, when it uses the server (`client_credentials = true`)";
+        if self.settings.is_unattended() {
+            let why = "haft logs in without a person, when it uses the server (`client_credentials` or \
+                       `identity_provider` of its entry)";
             return Err(LoginError::new(why));
         }
         let exchange = Arc::new(self.exchange()?);
@@ -134,7 +134,7 @@ impl Account {
         let config = match (&self.settings.client_id, document) {
             (Some(id), _) => {
                 let config = OAuthClientConfig::new(id, redirect);
-                match self.client_secret().await? {
+                match self.secret("client_secret").await? {
                     Some(secret) => config.with_client_secret(secret),
                     None => config,
                 }
@@ -267,7 +267,7 @@ async fn checked(
     Ok(metadata)
 }
 
-fn endpoint(metadata: &AuthorizationMetadata, name: &str) -> Option<String> {
+pub(super) fn endpoint(metadata: &AuthorizationMetadata, name: &str) -> Option<String> {
     metadata.additional_fields.get(name)?.as_str().map(str::to_owned)
 }
 
