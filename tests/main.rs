@@ -86,6 +86,7 @@ mod secrets;
 mod serve;
 mod services;
 mod sessions;
+mod skill_servers;
 mod slow;
 mod streaming;
 mod style;

@@ -237,3 +237,33 @@ fn a_package_brings_its_server() {
         "{complaints}"
     );
 }
+
+/// A tool for user interfaces alone is offered to no agent of a program, whether its `tools` name it or not.
+#[tokio::test(flavor = "multi_thread")]
+async fn tools_for_interfaces_are_offered_to_no_agent() {
+    let tool = |name: &str, who: &str| {
+        let meta = json!({ "ui": { "visibility": [who] } });
+        json!({ "name": name, "inputSchema": { "type": "object" }, "_meta": meta })
+    };
+    let listed = json!({ "tools": [tool("seen", "model"), tool("hidden", "app")] });
+    let raw = format!("{{\"jsonrpc\":\"2.0\",\"id\":ID,\"result\":{listed}}}");
+    let server = fake::toml("own", &json!({ "raw": { "tools/list": raw } }), "");
+    for tools in ["", "tools = [\"mcp__*\"]\n"] {
+        let called = calls(&[("a", "agent__part", "{\"task\": \"look\"}")]);
+        let (home, fake) = (Home::new(), Fake::start([called, says("looked"), says("done")]).await);
+        let provider = format!(
+            "[provider]\nname = \"openai\"\nmodel = \"m\"\nbase_url = \"{}\"\nstream = false\n",
+            fake.base_url()
+        );
+        let part = format!("[[agents]]\nname = \"part\"\ndescription = \"Looks\"\n{tools}");
+        home.write("program.toml", &[HEAD, &provider, &part, &server].concat());
+        let mut command = home.command(&["run", "go"]);
+        let answer = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
+        let requests = fake.requests();
+        assert_eq!(requests.len(), 3, "{}", String::from_utf8_lossy(&answer.stderr));
+        for request in &requests {
+            let offered = request["tools"].to_string();
+            assert!(offered.contains("mcp__own__seen") && !offered.contains("mcp__own__hidden"), "{offered}");
+        }
+    }
+}

@@ -266,6 +266,10 @@ impl Fake {
                 json!({ "tools": [tools[0], { "name": "bad", "inputSchema": 7 }, { "nameless": true }] })
             }
             Some("hang") => return,
+            Some("late") => {
+                until_there("wake");
+                json!({ "tools": tools })
+            }
             Some("odd") => json!({ "tools": [tool("a.b/c d"), tool(&"x".repeat(100))] }),
             Some("telling") => telling(),
             Some("doubling") => doubling(),

@@ -151,7 +151,7 @@ async fn a_skill_that_is_not_what_was_agreed_to_is_held_back() {
         let by_file = json!({ "file": home.work().join("like.json") });
         let (answer, _) = asked(&home, &by_file, "").await;
         assert_eq!(answer.code, 0, "{}", answer.stderr);
-        assert!(answer.stderr.contains("2 tools pinned"), "{}", answer.stderr);
+        assert!(answer.stderr.contains("1 tool and 1 skill pinned"), "{}", answer.stderr);
         let mut other = entry(if change.is_empty() { "Goes far" } else { change });
         other["resources"][1]["digest"] = json!(SKILL_DIGEST);
         home.write("like.json", &like(&json!([other]), ("skill://far/SKILL.md", SKILL)).to_string());

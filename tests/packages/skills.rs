@@ -94,6 +94,35 @@ fn a_server_of_a_skill_is_started_when_it_is_used() {
     assert_eq!(starts(), before + 2, "two calls, and no list");
 }
 
+/// MC14: a package in haft's own format has the server in the head of its SKILL.md, which reads the package alone.
+/// A server of this name in its program.toml takes precedence.
+#[test]
+fn the_head_of_a_package_s_skill_declares_a_server() {
+    let Some(place) = place("") else { return };
+    let program = "[program]\nname = \"own\"\nversion = \"1.0.0\"\n";
+    let head = "mcpServers: { look: { command: python3, args: [./server.py] } }";
+    place.write("own/program.toml", program);
+    place.write("own/SKILL.md", format!("---\nname: probe\ndescription: Probes things.\n{head}\n{BODY}"));
+    place.write("own/server.py", SERVER);
+    let added = place.haft(&["--json", "add", "./own", "--yes"]);
+    assert!(added.stderr.contains("server `look` is of skill `probe`"), "{}", added.stderr);
+    let asked = added.json()["asked"].to_string();
+    assert!(asked.contains("server=look: python3 "), "{asked}");
+    let told: Value = serde_json::from_str(&attempt(&place, "look", &json!({})).good().stdout).unwrap();
+    let folder = told["cwd"].as_str().unwrap().to_owned();
+    assert!(folder.ends_with("/tree"), "{folder}");
+    let read = |file: String| attempt(&place, "look", &json!({ "read": file })).code;
+    let own = place.work().join("b.txt").display().to_string();
+    assert_eq!((read(format!("{folder}/SKILL.md")), read(own.clone())), (0, 1));
+    let declared =
+        "[[mcp_servers]]\nname = \"look\"\ncommand = [\"python3\", \"./server.py\", \"declared\"]\n";
+    place.write("own/program.toml", format!("{program}{declared}"));
+    place.haft(&["update", "own", "--yes"]).good();
+    let told: Value = serde_json::from_str(&attempt(&place, "look", &json!({})).good().stdout).unwrap();
+    assert_eq!(told["args"], json!(["declared"]));
+    assert_eq!(attempt(&place, "look", &json!({ "read": own })).code, 0);
+}
+
 /// MC14: haft reports a server without a command or URL, and the plugin is still usable.
 #[test]
 fn a_server_that_is_only_a_name_is_told() {

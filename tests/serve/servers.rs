@@ -52,6 +52,21 @@ fn tools_of_servers_are_served() {
     assert_eq!(text(&peer.call("mcp__own__echo", json!({"a": 2}))), "{\"a\":2}");
 }
 
+/// haft serves the tools of a server while another one still starts, and those of the other one later.
+#[test]
+fn a_slow_server_delays_only_itself() {
+    let stage = Stage::new("");
+    stage.program(&(program(&json!({}), "") + &fake::toml("slow", &json!({"tools": "late"}), "")));
+    let mut peer = Peer::open(&stage);
+    let listed = names_with(&mut peer, "mcp__own__echo");
+    assert!(!listed.iter().any(|name| name.starts_with("mcp__slow__")), "{listed:?}");
+    let said = peer.stderr();
+    assert!(!said.contains("`slow`"), "haft has not given the slow server up: {said}");
+    std::fs::write(stage.path("wake"), "").unwrap();
+    let listed = names_with(&mut peer, "mcp__slow__echo");
+    assert!(listed.iter().any(|name| name == "mcp__own__echo"), "{listed:?}");
+}
+
 /// MC06: clients get a notification when a server's tools change.
 #[test]
 fn a_server_s_other_tools_are_told() {

@@ -127,6 +127,12 @@ impl Problem {
         self
     }
 
+    /// Removes the place, of a value that is not in the file.
+    #[must_use]
+    pub fn without_place(self) -> Self {
+        Self { place: None, ..self }
+    }
+
     /// Adds a second place that explains the problem.
     #[must_use]
     pub fn related(mut self, span: Span, label: impl Into<String>) -> Self {

@@ -152,6 +152,13 @@ impl Shelf {
         }
     }
 
+    /// Sets the name prefixes of the tools of each skill.
+    pub fn set_tools(&mut self, of: impl Fn(&Shelved) -> Vec<String>) {
+        for skill in &mut self.skills {
+            skill.tools = of(skill);
+        }
+    }
+
     /// Records a problem with a skill, on one line.
     pub fn problem(&mut self, text: String) {
         self.problems.push(text);

@@ -30,6 +30,7 @@ mod running;
 mod server_pins;
 mod server_set;
 mod servers;
+mod skill_servers;
 mod start_up;
 pub mod telemetry;
 mod trust;
@@ -65,6 +66,7 @@ use self::rights::Rights;
 pub use self::running::Running;
 pub use self::server_pins::{Agreed, FirstList, PinRecord};
 pub use self::server_set::Servers;
+pub use self::skill_servers::skill_servers;
 use self::trust::LeftOut;
 pub use self::trust::{Agreement, Known, Trust, Untrusted};
 pub use self::under::Under;
@@ -304,12 +306,11 @@ impl Program {
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
         let agent = &self.manifest.agent;
-        let all = self.with_read_skill(patterns).for_models();
-        let tools = match &agent.tools {
-            _ if !patterns.is_empty() => all.select(&guidance::and_read_skill(patterns), None),
-            Some(allowed) => all.select(&guidance::and_read_skill(&allowed.value), None),
-            None => all,
+        let named = match &agent.tools {
+            Some(allowed) if patterns.is_empty() => Some(guidance::and_read_skill(&allowed.value)),
+            _ => (!patterns.is_empty()).then(|| guidance::and_read_skill(patterns)),
         };
+        let tools = chosen_tools::of_agent(&self.with_read_skill(patterns), named.as_deref());
         let tools = agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget));
         tools.at_most(self.max_tools())
     }

@@ -1,10 +1,12 @@
 //! `[[mcp_servers]]`: the MCP servers whose tools a program uses. Starts no server and opens no connection.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use haft_core::limit::Limits;
 use haft_core::pattern::ToolPattern;
 
+use super::absent;
 use super::entry::Located;
 use super::host_secret::{self, ProcessSecret, SECRETS, secrets};
 use super::label::{LABELS, Label};
@@ -57,6 +59,9 @@ table! {
         #[read(LABELS, Label::read_list)]
         #[also("labels", "workers")]
         pub on: Vec<Label> = Vec::new(),
+        /// The folder of the skill whose head declares the server; `None` for an entry of a program.toml.
+        #[read(rows &[], absent)]
+        pub skill: Option<PathBuf> = None,
     }
 }
 
@@ -87,7 +92,7 @@ pub enum Transport {
         /// Sent with every request, in the order of the file.
         headers: Vec<(String, TextOrSecret)>,
         /// How a person logs in there.
-        oauth: OAuth,
+        oauth: Box<OAuth>,
     },
 }
 
@@ -144,7 +149,7 @@ impl FromTable for Transport {
         {
             section.reject("oauth", "cannot be combined with the header `Authorization`");
         }
-        Some(Self::Http { url: url?, headers, oauth })
+        Some(Self::Http { url: url?, headers, oauth: Box::new(oauth) })
     }
 }
 

@@ -16,6 +16,8 @@ const TEXT: &[&str] = &["title", "description"];
 const SCHEMAS: &[&str] = &["inputSchema", "outputSchema"];
 /// The end of a skill's URI.
 const SKILL: &str = "/SKILL.md";
+/// The name under which a server's instructions to models are pinned. A tool of this name shares the pin.
+pub(crate) const INSTRUCTIONS: &str = "(instructions)";
 /// Characters of a hexadecimal SHA-256 digest.
 const DIGITS: usize = 64;
 /// The parts of a tool, in the order of their digests.
@@ -105,6 +107,20 @@ impl ToolPins {
     /// Returns the names of all tools, sorted.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+
+    /// Returns what is pinned, for the user: the number of tools and of skills, and the instructions.
+    pub fn summary(&self) -> String {
+        let counted = |count: usize, what| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (skills, others): (Vec<&str>, Vec<&str>) = self.names().partition(|name| name.ends_with(SKILL));
+        let tools = others.iter().filter(|name| **name != INSTRUCTIONS).count();
+        let tools = counted(tools, "tool");
+        match (skills.len(), self.has(INSTRUCTIONS)) {
+            (0, false) => tools,
+            (0, true) => format!("{tools} and its instructions"),
+            (skills, false) => format!("{tools} and {}", counted(skills, "skill")),
+            (skills, true) => format!("{tools}, {} and its instructions", counted(skills, "skill")),
+        }
     }
 
     /// Returns the differences of `now` from these pins, sorted by the names of the tools.

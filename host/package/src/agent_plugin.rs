@@ -25,6 +25,7 @@ pub use self::manifest::SCHEMA as MANIFEST_SCHEMA;
 pub use self::marketplace::MarketplaceError;
 pub use self::server::{Directory, PluginServer, Start, Text};
 pub use self::servers::{FILE as SERVERS, SCHEMA as SERVERS_SCHEMA};
+pub use self::skill_servers::servers_of_head;
 pub use self::skills::{FOLDER as SKILLS, PluginSkill};
 use super::listing::{Listing, TreeError};
 use haft_manifest::Manifest;

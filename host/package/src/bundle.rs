@@ -22,7 +22,7 @@ use super::{Content, Digest, Kind, MAX_SIZE};
 use haft_core::limit::Limits;
 use haft_core::lookup::find_on_path;
 use haft_core::report::Report;
-use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill, server_keys};
+use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill};
 use haft_manifest::{self as manifest, Component, Located, Manifest, Name, NameError, Plugin};
 use haft_plugin_host::inspect::{self, Sections, SectionsError};
 
@@ -44,9 +44,8 @@ pub struct Bundle {
     pub skills: Vec<BundledSkill>,
     /// The plugin of another program that the package was made from, if any.
     pub agent_plugin: Option<AgentPlugin>,
-    /// Keys of the SKILL.md of a package that is no plugin of other programs, which name MCP servers: haft does not read them
-    /// there.
-    server_keys: Vec<String>,
+    /// Faults in the head of the package's SKILL.md, one line each; empty for a plugin of another program.
+    head_faults: Vec<String>,
 }
 
 /// A package or component that can be installed.
@@ -180,7 +179,7 @@ impl Bundle {
         let manifest = Manifest::parse_bytes(&bytes, Path::new(MANIFEST)).map_err(BundleError::Manifest)?;
         // `MANIFEST` is only the name in messages; the real path is set here.
         let home = manifest::folder_of(&path).unwrap_or_else(|_| folder.to_owned());
-        let manifest = Manifest { path, folder: home, ..manifest };
+        let mut manifest = Manifest { path, folder: home, ..manifest };
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
         if let Some(nested) = manifest.packages.first() {
             return Err(BundleError::Nested(nested.source.value.to_string()));
@@ -191,11 +190,14 @@ impl Bundle {
         };
         let text = skill.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let skill = text.as_deref().map(|text| Skill::parse(text, program.name.as_str()));
-        let server_keys = text.as_deref().map(server_keys).unwrap_or_default();
+        let head_faults = match (&text, &skill) {
+            (Some(text), Some(skill)) => skill::put_servers(&mut manifest, (text, skill), (folder, &listing)),
+            _ => Vec::new(),
+        };
         let (folder, own_name) = (folder.to_owned(), program.name.value.clone());
         let skills = skill.map(|skill| BundledSkill { skill, folder: String::new() }).into_iter().collect();
         let agent_plugin = None;
-        let bundle = Self { folder, listing, manifest, program, own_name, skills, agent_plugin, server_keys };
+        let bundle = Self { folder, listing, manifest, program, own_name, skills, agent_plugin, head_faults };
         bundle.check()?;
         Ok(bundle)
     }
@@ -239,15 +241,6 @@ impl Bundle {
             }
         }
         self
-    }
-
-    /// Returns a notice about the keys of SKILL.md that name MCP servers, if there are any.
-    pub fn ignored_servers(&self) -> Option<String> {
-        let keys: Vec<String> =
-            self.server_keys.iter().map(|key| format!("`{}`", haft_core::report::plain(key))).collect();
-        let text =
-            format!("{} in its `SKILL.md`: haft does not start MCP servers from `SKILL.md`", keys.join(", "));
-        (!keys.is_empty()).then_some(text)
     }
 
     /// Returns the files that the command lines name, directly or by their folder, as listed paths.

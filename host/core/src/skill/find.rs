@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{Shelf, Shelved, Skill, SkillFolder, server_keys};
+use super::{Shelf, Shelved, Skill, SkillFolder};
 use crate::grant::{Folder, Kind, Root};
 use crate::project::Project;
 
@@ -67,12 +67,6 @@ fn put(folder: SkillFolder, name: &str, shelf: &mut Shelf) {
     let path = folder.path.display().to_string();
     match folder.text() {
         Ok(text) => {
-            for key in server_keys(&text) {
-                let key = crate::report::plain(&key);
-                shelf.problem(format!(
-                    "`{key}` in the `SKILL.md` of `{path}`: haft does not start MCP servers from `SKILL.md`"
-                ));
-            }
             let (skill, files) = (Skill::parse(&text, name), Arc::new(folder));
             shelf.put(Shelved {
                 skill,
@@ -129,7 +123,7 @@ mod tests {
         let (_directory, place) = place();
         write(&place.join("repo/sub/.agents/skills/deploy"), "description: near");
         write(&place.join("repo/.agents/skills/ship"), "name: deploy\ndescription: far");
-        write(&place.join("repo/.agents/skills/test"), "mcp_servers: [x]");
+        write(&place.join("repo/.agents/skills/test"), "license: MIT");
         write(&place.join("home/.agents/skills/test"), "description: own");
         write(&place.join("elsewhere/own"), "description: linked");
         symlink(place.join("elsewhere/own"), place.join("home/.agents/skills/own")).unwrap();
@@ -148,10 +142,6 @@ mod tests {
                 "the skill `deploy` of `{}` is left out: `{}` has a skill of this name and takes precedence",
                 path("repo/.agents/skills/ship"),
                 path("repo/sub/.agents/skills/deploy"),
-            ),
-            format!(
-                "`mcp_servers` in the `SKILL.md` of `{}`: haft does not start MCP servers from `SKILL.md`",
-                path("repo/.agents/skills/test"),
             ),
             format!(
                 "the skill `test` of `{}` is left out: `{}` has a skill of this name and takes precedence",

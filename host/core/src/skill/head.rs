@@ -119,8 +119,8 @@ fn escaped(rest: &mut impl Iterator<Item = char>) -> Option<char> {
     u32::from_str_radix(&code, 16).ok().and_then(char::from_u32)
 }
 
-/// Returns the keys in the head of a SKILL.md that declare MCP servers for other hosts: `mcp_servers`,
-/// `mcpServers`. haft starts those of plugins' skills alone.
+/// Returns the keys in the head of a SKILL.md that declare MCP servers: `mcp_servers`, `mcpServers`. Reads heads that
+/// are invalid YAML, too.
 pub fn server_keys(text: &str) -> Vec<String> {
     let (head, _) = split(text);
     let keys = head.lines().filter_map(|line| {

@@ -14,7 +14,7 @@ use super::terminal::Terminal;
 use super::{guidance, tools, trusted};
 use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::lookup::{find_on_path, is_executable};
-use haft_core::report::Problem;
+use haft_core::report::{Problem, plain};
 use haft_core::tool::{bytes, tokens};
 use haft_manifest::{CommandTool, Manifest, McpServer, ProcessGrant, Transport};
 
@@ -219,7 +219,11 @@ fn processes(manifest: &Manifest) -> String {
     let is_process =
         |server: &&McpServer| server.enabled && matches!(server.transport, Transport::Stdio { .. });
     let servers = manifest.mcp_servers.iter().filter(is_process);
-    let servers = servers.map(|server| line("server", server.name.as_str(), server.grant.as_ref()));
+    let servers = servers.map(|server| {
+        let skill =
+            server.skill.as_ref().map(|folder| format!(", as a server of the skill in {}", folder.display()));
+        line("server", server.name.as_str(), server.grant.as_ref()) + &plain(&skill.unwrap_or_default())
+    });
     let commands = manifest.tools.iter();
     let commands = commands.map(|tool| line("command", tool.name.as_str(), tool.grant.as_ref()));
     let secrets = manifest.process_secrets().map(|(process, secret)| {

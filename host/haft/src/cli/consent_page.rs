@@ -132,11 +132,9 @@ impl Page<'_> {
         if let Some(ignored) = bundle.ignored_servers() {
             sheet.line("ignored", WARNING, &ignored);
         }
-        for (own, server) in bundle.plugin_servers() {
-            if let Some(skill) = &own.skill {
-                let text = format!("server `{}` is of skill `{skill}`, which names it", server.name.as_str());
-                sheet.line("of a skill", Style::new(), &clean(&text));
-            }
+        for (server, skill) in bundle.skill_servers() {
+            let text = format!("server `{}` is of skill `{skill}`, which names it", server.name.as_str());
+            sheet.line("of a skill", Style::new(), &clean(&text));
         }
         if bundle.manifest.mcp_servers.iter().any(|server| server.enabled) {
             let text = "list their tools when they start: the definitions are shown and pinned then";

@@ -9,7 +9,7 @@ use super::Exit;
 use super::common::Common;
 use super::install_session::project_error;
 use super::terminal::{DIM, Hinted, Terminal, new_lines};
-use haft::program::{Agreement, Dirs, FILE_NAME, Program, usual_rights};
+use haft::program::{Agreement, Dirs, FILE_NAME, Program, skill_servers, usual_rights};
 use haft_agent::Begun;
 use haft_core::grant::{HostPattern, Right};
 use haft_core::report::nearest;
@@ -262,6 +262,15 @@ fn place(project: &Project, name: &str) -> anyhow::Result<Place> {
     }
     if OF_SANDBOX.contains(&name) {
         return Ok(Place::Sandbox);
+    }
+    let (of_skills, _) = skill_servers(manifest, &Dirs::of_this_machine()?);
+    if let Some(server) =
+        of_skills.iter().find(|own| is_of(manifest, ("mcp_servers", own.name.as_str()), name))
+    {
+        let name = server.name.as_str();
+        let text = format!("`{name}` is a server of a skill, and program.toml has no entry of it");
+        let hint = format!("write an `[[mcp_servers]]` entry `{name}` with its `command` and a `grant`");
+        return Err(Hinted::new(text, hint).into());
     }
     let others = processes.iter().map(|(_, own, _)| *own).chain(OF_SANDBOX.iter().copied());
     let names = entries.iter().map(|(_, entry)| *entry).chain(others);

@@ -55,7 +55,7 @@ impl Init {
             std::fs::write(&schema, text).with_context(|| format!("cannot write `{}`", schema.display()))?;
         }
         // A program.toml that haft wrote needs no other consent.
-        Agreement::of(Some(&path)).await?.agree()?;
+        Agreement::of(Some(&path)).await?.agree_since(&Agreement::default())?;
         terminal
             .message(format_args!("wrote `{shown}`; `haft check` checks it, `haft tools` lists its tools"));
         Ok(Exit::Success)

@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 
 use super::common::Common;
 use super::terminal::{Hinted, Terminal};
-use haft::program::{Agreement, Dirs, FILE_NAME, InstallContext};
-use haft_manifest::Manifest;
+use haft::program::{Agreement, Dirs, FILE_NAME, InstallContext, skill_servers};
+use haft_manifest::{Manifest, McpServer};
 use haft_package::registry::Registry;
 use haft_package::search::Sources;
 use haft_package::signature::{Signer, Trust};
@@ -67,6 +67,13 @@ impl InstallSession {
         context.access.redactor = terminal.redactor();
         context.progress = terminal.progress();
         Ok(Self { project, context })
+    }
+
+    /// Returns the MCP servers of program.toml, and those that skills outside of packages name.
+    pub(super) fn servers(&self) -> Vec<McpServer> {
+        let manifest = &self.project.manifest;
+        let (of_skills, _) = skill_servers(manifest, &self.context.dirs);
+        manifest.mcp_servers.iter().cloned().chain(of_skills).collect()
     }
 
     /// Protects installed content from removal, and reads the pins again: pinned content can then no longer

@@ -118,7 +118,7 @@ impl Update {
         common: &Common,
         terminal: Terminal,
     ) -> anyhow::Result<Exit> {
-        let declares = !session.project.manifest.mcp_servers.is_empty();
+        let declares = !session.servers().is_empty();
         let servers = if declares || !self.names.is_empty() {
             Box::pin(Servers::load(common, terminal)).await
         } else {

@@ -99,7 +99,7 @@ pub(super) fn changes(common: &Common, terminal: Terminal) -> anyhow::Result<Vec
 /// Compares the tools that the program's MCP servers listed last with their pins. Asks no server. Returns nothing if
 /// the program cannot be loaded.
 async fn servers(session: &InstallSession, common: &Common, terminal: Terminal) -> Vec<Found> {
-    if session.project.manifest.mcp_servers.is_empty() && session.project.manifest.packages.is_empty() {
+    if session.servers().is_empty() && session.project.manifest.packages.is_empty() {
         return Vec::new();
     }
     match common.known_program(terminal).await {

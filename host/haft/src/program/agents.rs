@@ -139,7 +139,7 @@ fn selected(
         let names = toolbox.entries().map(|entry| entry.def().name.as_str());
         let others: Vec<ToolPattern> =
             names.filter(|name| !is_agent(name)).filter_map(|name| name.parse().ok()).collect();
-        return (toolbox.select(&others, None), Vec::new());
+        return (chosen_tools::of_agent(toolbox, Some(&others)), Vec::new());
     };
     let mut problems = Vec::new();
     if rights.options.only.is_none() && !rest.is_partial {
@@ -148,7 +148,7 @@ fn selected(
         let owner = format!("the program of agent `{}`", declared.name.as_str());
         problems = patterns::problems(&owner, ("tools", declared.name.span), &names, known);
     }
-    (toolbox.select(chosen, None), problems)
+    (chosen_tools::of_agent(toolbox, Some(chosen)), problems)
 }
 
 /// Returns the options for the agent's `program`, called by the program loaded with `options`.

@@ -83,6 +83,16 @@ impl Program {
     }
 }
 
+/// Returns the tools of `all` for an agent, the program's own or another one: those that `patterns` match, without
+/// tools for user interfaces alone.
+pub(super) fn of_agent(all: &Toolbox, patterns: Option<&[ToolPattern]>) -> Toolbox {
+    let all = all.for_models();
+    match patterns {
+        Some(patterns) => all.select(patterns, None),
+        None => all,
+    }
+}
+
 /// Returns the rules of program.toml. `home` is the expansion of `~`.
 pub(super) fn rules(manifest: &Manifest, home: &Path) -> Rules {
     let (table, source) = (&manifest.agent.rules, &manifest.source);

@@ -6,16 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::contribution::{Contribution, NewTool};
+use super::patterns::server_prefix;
 use super::rights::Rights;
+use super::skill_servers::declared_skills;
 use super::{Program, chosen_tools, packages, watching};
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
 use haft_core::project::Project;
 use haft_core::project::agents_md::{self, AgentsMd, MAX_ALL};
-use haft_core::skill::{ReadSkill, Shelf, Shelved, SkillOffer, of_folder, of_person, of_project};
+use haft_core::skill::{ReadSkill, Shelf, Shelved, SkillOffer, of_folder};
 use haft_core::tool::Toolbox;
-use haft_manifest::ToolPattern;
+use haft_manifest::{McpServer, ToolPattern};
 
 /// The instructions to a model besides its task.
 #[derive(Clone, Debug, Default)]
@@ -42,16 +44,19 @@ impl Program {
         let own = project.as_ref().filter(|_| agent.agents_md);
         let found = own.map(|project| agents_md::read(project, &self.redactor, self.most_told()));
         let found = found.unwrap_or_default();
-        let mut skills = Shelf::default();
-        if agent.skills {
-            if let Some(project) = &project {
-                of_project(project, &mut skills);
-            }
-            of_person(&self.dirs.home, &mut skills);
-        }
+        let mut skills = declared_skills(agent, project.as_ref(), &self.dirs.home);
+        skills.set_tools(|skill| self.tools_of(skill));
         self.skills.iter().for_each(|skill| skills.put(skill.clone()));
         let agents_md::Found { files: agents_md, problems: refused, passed_over } = found;
         Guidance { agents_md, refused, passed_over, skills: Arc::new(skills) }
+    }
+
+    /// Returns the name prefixes of the tools of the servers that a skill outside of packages names in its head.
+    fn tools_of(&self, skill: &Shelved) -> Vec<String> {
+        let is_of_it = |server: &&McpServer| server.skill.as_deref() == skill.files.folder();
+        let servers =
+            self.manifest.mcp_servers.iter().filter(|server| server.skill.is_some()).filter(is_of_it);
+        servers.map(|server| server_prefix(server.name.as_str())).collect()
     }
 
     /// Returns the maximum size of all `AGENTS.md` in bytes: a quarter of the model's window, if program.toml states

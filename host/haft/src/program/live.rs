@@ -8,11 +8,12 @@ mod audience;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use tokio::task::JoinSet;
+
 use self::about::about;
 use self::audience::{Audience, View};
 use super::dirs::create_private;
-use super::replicas;
-use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted};
+use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted, replicas, servers};
 use haft_agent::Begun;
 use haft_author::watch::{FileWatch, Moment};
 use haft_callers::Callers;
@@ -20,7 +21,7 @@ use haft_core::event::Events;
 use haft_core::report::{Problem, Report};
 use haft_core::tool::Toolbox;
 use haft_manifest::{Serve, ToolPattern};
-use haft_mcp::client::Server;
+use haft_mcp::client::{Server, ServerError};
 use haft_mcp::server::{Publisher, ToolSnapshot, ToolSnapshots};
 use haft_sandbox::confine::{Confiner, Layers};
 
@@ -176,7 +177,7 @@ impl Live {
     /// Loads pending parts and changes, until serving ends.
     pub async fn keep(mut self) {
         let mut watch = self.watch();
-        ask(self.running.servers().outdated());
+        ask(self.running.servers().outdated()).detach_all();
         let has_changed = self.read.is_before_a_change_of(&self.files);
         let mut was_told = false;
         let (mut is_due, mut is_again) = (!self.is_complete || has_changed, self.is_complete || has_changed);
@@ -250,27 +251,31 @@ impl Live {
         watch.inspect_err(|error| (self.on_news)(News::Unwatched(error))).ok()
     }
 
-    /// Loads the whole program. Returns whether the tools for clients have changed; `None` if the program cannot
-    /// be loaded. MCP servers with unknown tools do not delay the other parts.
+    /// Loads the whole program, and again when MCP servers with unknown tools answer: each delays only itself.
+    /// Returns whether the tools for clients have changed; `None` if the program cannot be loaded.
     async fn load(&mut self) -> Option<bool> {
-        ask(self.running.servers().unknown());
-        let is_other = Box::pin(self.load_asking(Ask::Never)).await?;
-        let servers = self.running.servers();
-        if servers.unknown().is_empty() {
-            return Some(is_other);
+        ask(self.running.servers().unknown()).detach_all();
+        let mut is_other = Box::pin(self.load_asking(Ask::Never, false)).await?;
+        let (mut asking, mut failed) = (ask(self.running.servers().unknown()), Vec::new());
+        while let Some(answer) = asking.join_next().await {
+            // One load is enough for the answers that are there.
+            let others = std::iter::from_fn(|| asking.try_join_next());
+            failed.extend(std::iter::once(answer).chain(others).filter_map(Result::ok).flatten());
+            let (ask, is_last) = (Ask::Failed(failed.clone()), asking.is_empty());
+            is_other |= Box::pin(self.load_asking(ask, is_last)).await?;
         }
-        ask(servers.unknown());
-        Some(Box::pin(self.load_asking(Ask::WhereUnknown)).await? || is_other)
+        Some(is_other)
     }
 
-    async fn load_asking(&mut self, asking: Ask) -> Option<bool> {
+    /// Loads the program. `is_last`: no answer of an MCP server is awaited.
+    async fn load_asking(&mut self, ask: Ask, is_last: bool) -> Option<bool> {
         let servers = self.running.servers();
         let mark = self.placement.gate().map_or(0, |gate| gate.mark());
-        match Program::load(&Options { ask: asking.clone(), servers, ..self.options.clone() }).await {
+        match Program::load(&Options { ask, servers, ..self.options.clone() }).await {
             Ok(program) => {
                 let program = self.audience.own(program);
                 program.notices.iter().for_each(|notice| (self.on_news)(News::Notice(notice)));
-                let is_last = asking != Ask::Never || program.servers.unknown().is_empty();
+                let is_last = is_last || program.servers.unknown().is_empty();
                 // A rule without a tool may be meant to refuse a call.
                 if let Some(report) = program.report_of_rules() {
                     (self.on_news)(News::Broken(&report.into()));
@@ -343,14 +348,13 @@ async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Cal
     Ok(Some(callers))
 }
 
-/// Requests the lists of MCP servers, which cache the answers.
-fn ask(servers: Vec<Arc<Server>>) {
-    for server in servers {
-        tokio::spawn(async move {
-            // Calls that wait for the server get the error.
-            let _ = server.list().await;
-        });
-    }
+/// Requests the lists of MCP servers, which cache the answers. A failure has the name of its server.
+fn ask(servers: Vec<Arc<Server>>) -> JoinSet<Option<(String, ServerError)>> {
+    let answer = |server: Arc<Server>| async move {
+        let error = servers::list(&server).await.err()?;
+        Some((server.config().name.clone(), error))
+    };
+    servers.into_iter().map(answer).collect()
 }
 
 impl ToolChoice {

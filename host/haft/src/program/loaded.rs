@@ -8,6 +8,7 @@ use super::Dirs;
 use super::family::FILE_NAME;
 use super::family::Family;
 use super::options::Options;
+use super::skill_servers::skill_servers;
 use super::trust::{Agreement, Known, LeftOut, Trust, Untrusted};
 use super::under::Under;
 use super::upstream;
@@ -29,6 +30,8 @@ pub(super) struct Loaded {
     /// The requested permissions, and the user's agreement.
     pub(super) agreement: Agreement,
     pub(super) left_out: LeftOut,
+    /// Problems of the servers that skills name in their heads.
+    faults: Vec<Problem>,
 }
 
 impl Loaded {
@@ -41,6 +44,9 @@ impl Loaded {
             here = folder.join(FILE_NAME);
         }
         let (mut manifest, lock) = read(options.program.as_deref(), &here).await?;
+        // An agent of another program works in the workspace of its caller, and has the servers of its own files only.
+        let declares = options.under.is_none();
+        let faults = if declares { with_skill_servers(&mut manifest, &dirs) } else { Vec::new() };
         let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
         let above = options.under.as_ref().map_or(&[][..], Under::chain);
         let mut family = Family::read(&manifest, above, &dirs.home)?;
@@ -57,7 +63,7 @@ impl Loaded {
             }
         }
         family.learn(&dirs.home, &redactor);
-        let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out };
+        let loaded = Self { dirs, manifest, lock, store, redactor, family, agreement, left_out, faults };
         loaded.secrets().learn();
         // An agent has the proxy of the program that calls it.
         if options.under.is_none() || loaded.manifest.network.proxy.is_some() {
@@ -69,7 +75,8 @@ impl Loaded {
     /// Returns the problems of the files: omitted parts, unless a single tool is called, and unusable agents.
     pub(super) fn problems(&self, options: &Options) -> Vec<Problem> {
         let left_out = self.left_out.problem().filter(|_| options.only.is_none());
-        left_out.into_iter().chain(self.family.problems().cloned()).collect()
+        let faults = self.faults.iter().filter(|_| options.only.is_none());
+        left_out.into_iter().chain(self.family.problems().chain(faults).cloned()).collect()
     }
 
     /// Returns the files that define the program.
@@ -127,10 +134,19 @@ impl Agreement {
     /// The file, or that of an agent, cannot be read.
     pub async fn of(path: Option<&Path>) -> anyhow::Result<Self> {
         let dirs = Dirs::of_this_machine()?;
-        let (manifest, lock) = read(path, Path::new(FILE_NAME)).await?;
+        let (mut manifest, lock) = read(path, Path::new(FILE_NAME)).await?;
+        with_skill_servers(&mut manifest, &dirs);
         let family = Family::read(&manifest, &[], &dirs.home)?;
         Ok(Self::new(&manifest, &lock, &family, &dirs))
     }
+}
+
+/// Adds the servers that skills name in their heads to `manifest`, so that consent, rights, seals and pins treat them as
+/// entries of program.toml. Returns the problems of the heads.
+fn with_skill_servers(manifest: &mut Manifest, dirs: &Dirs) -> Vec<Problem> {
+    let (servers, problems) = skill_servers(manifest, dirs);
+    manifest.mcp_servers.extend(servers);
+    problems
 }
 
 /// Refuses `manifest`, or removes the parts without agreement, depending on `trust`.

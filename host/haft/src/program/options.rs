@@ -12,6 +12,7 @@ use haft_core::event::Events;
 use haft_core::secret::Redactor;
 use haft_core::tool::Elicitor;
 use haft_manifest::McpServer;
+use haft_mcp::client::ServerError;
 use haft_plugin_host::debug::Recorder;
 use haft_sandbox::confine::Confiner;
 
@@ -86,6 +87,8 @@ pub enum Ask {
     Always,
     /// No server.
     Never,
+    /// No server. These have been asked, by name, and failed.
+    Failed(Vec<(String, ServerError)>),
 }
 
 /// The target on the command line; overrides `[backend]`.

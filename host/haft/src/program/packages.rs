@@ -95,12 +95,11 @@ fn unmet(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     })
 }
 
-/// Returns a problem for MCP servers that the package's SKILL.md names and haft does not start.
+/// Returns a problem for the MCP servers in the head of the package's SKILL.md that are left out.
 fn ignored(declared: &Declared, bundle: &Bundle) -> Option<Problem> {
     let ignored = bundle.ignored_servers()?;
-    let problem = Problem::new(format!("package `{}` has {ignored}", declared.name.as_str()));
-    let problem = problem.at(declared.name.span, "this package");
-    Some(problem.hint("the author must declare them as `[[mcp_servers]]` in the package's program.toml"))
+    let problem = Problem::new(format!("package `{}`, {ignored}", declared.name.as_str()));
+    Some(problem.at(declared.name.span, "this package").warning())
 }
 
 /// Returns possible tools besides those of `installed`: of disabled packages, and of enabled but unusable

@@ -170,11 +170,9 @@ impl FirstList {
 
     /// Returns the completed agreement as one line for the user.
     pub fn line(&self) -> String {
-        let (server, count) = (&self.record.server, self.agreed.pins.names().len());
-        let tools = if count == 1 { "tool" } else { "tools" };
+        let (server, pinned) = (&self.record.server, self.agreed.pins.summary());
         format!(
-            "MCP server `{server}`: {count} {tools} pinned; changed tools are held back until `haft update \
-             {server}`"
+            "MCP server `{server}`: {pinned} pinned; changed tools are held back until `haft update {server}`"
         )
     }
 }

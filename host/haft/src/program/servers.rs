@@ -21,9 +21,9 @@ use super::plugins::offers;
 use super::rights::Rights;
 use super::server_pins::{Agreed, PinRecord};
 use super::server_set::{Servers, Tracked, is_unknown};
-use haft_core::report::{Problem, Span};
+use haft_core::report::{Problem, Span, plain};
 use haft_core::secret::Redactor;
-use haft_core::skill::Shelved;
+use haft_core::skill::{FILE, Shelved};
 use haft_core::tool::Tool;
 use haft_manifest::{Manifest, McpServer, Package, PackageSource, SecretSource, TextOrSecret, Transport};
 use haft_mcp::client::oauth::OAuthSettings;
@@ -94,8 +94,7 @@ fn declared<'a>(rights: &Rights<'a>) -> Vec<Declared<'a>> {
     for (Installed { declared: package, bundle, .. }, processes) in installed {
         let (span, package) = (package.name.span, Some(*package));
         let enabled = enabled(&bundle.manifest, processes);
-        let of_skills = bundle.plugin_servers().filter(|(own, _)| own.skill.is_some());
-        let of_skills: Vec<&str> = of_skills.map(|(_, server)| server.name.as_str()).collect();
+        let of_skills: Vec<&str> = bundle.skill_servers().map(|(server, _)| server.name.as_str()).collect();
         all.extend(enabled.into_iter().map(|server| {
             let is_of_skill = of_skills.contains(&server.name());
             Declared { span, package, is_of_skill, ..server }
@@ -113,7 +112,7 @@ fn enabled<'a>(manifest: &'a Manifest, processes: &Processes) -> Vec<Declared<'a
         rights: rights.clone(),
         span: server.name.span,
         package: None,
-        is_of_skill: false,
+        is_of_skill: server.skill.is_some(),
     };
     let all = manifest.mcp_servers.iter().zip(&processes.servers);
     all.filter(|(server, _)| server.enabled).map(declared).collect()
@@ -171,6 +170,10 @@ fn of_one(
         found.notices.clear();
         found.first_lists.clear();
     }
+    if let Some(file) = declared.skill_file() {
+        let of_skill = |problem: Problem| problem.without_place().hint(format!("it is declared in `{file}`"));
+        found.problems = found.problems.into_iter().map(of_skill).collect();
+    }
     found
 }
 
@@ -178,6 +181,12 @@ impl Declared<'_> {
     /// Returns the server's name, which follows `mcp__` in the names of its tools.
     fn name(&self) -> &str {
         self.server.name.as_str()
+    }
+
+    /// Returns the SKILL.md that declares the server, outside of packages.
+    fn skill_file(&self) -> Option<String> {
+        let folder = self.server.skill.as_ref().filter(|_| self.package.is_none())?;
+        Some(plain(&folder.join(FILE).display().to_string()))
     }
 
     fn tools(&self, program: &Manifest, server: &Arc<Server>, listed: &ToolList) -> Vec<NewTool> {
@@ -204,7 +213,7 @@ impl Declared<'_> {
     }
 
     fn new_tool(&self, program: &Manifest, server: &Server, tool: Arc<dyn Tool>) -> NewTool {
-        let place = program.source.place(self.span);
+        let place = self.skill_file().unwrap_or_else(|| program.source.place(self.span));
         let package = self.package.map(|package| format!(" of package `{}`", package.name.as_str()));
         let origin = format!("MCP server `{}`{} at {place}", self.name(), package.unwrap_or_default());
         let limits = client::limits(server.config());

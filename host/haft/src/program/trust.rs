@@ -128,13 +128,15 @@ impl Agreement {
         self.programs.iter().try_for_each(|program| self.agree_to(program, |_| true))
     }
 
-    /// Records the agreement to permissions that `before` did not have, because the user wrote them.
+    /// Records the agreement to permissions that `before` did not have, because the user wrote them. Servers of skills
+    /// are not in the file that the user wrote, and need consent of their own.
     ///
     /// # Errors
     /// Like [`Self::agree`].
     pub fn agree_since(&self, before: &Self) -> anyhow::Result<()> {
         let old: Vec<_> = before.programs.iter().flat_map(|program| &program.permissions).collect();
-        self.programs.iter().try_for_each(|program| self.agree_to(program, |new| !old.contains(&new)))
+        let is_written = |new: &Permission| !new.is_of_skill() && !old.contains(&new);
+        self.programs.iter().try_for_each(|program| self.agree_to(program, is_written))
     }
 
     /// Records the agreement to the entries of `haft add` only: packages and plugins.
@@ -287,7 +289,9 @@ fn take_out(manifest: &mut Manifest, part: &Part) {
         Part::Provider => manifest.provider = None,
         Part::Search => manifest.builtins.search_url = Builtins::default().search_url,
         Part::Fetch => manifest.builtins.fetch_allow.clear(),
-        Part::Server(name) => manifest.mcp_servers.retain(|server| server.name.as_str() != name),
+        Part::Server(name) | Part::SkillServer(name) => {
+            manifest.mcp_servers.retain(|server| server.name.as_str() != name);
+        }
         Part::Command(name) => manifest.tools.retain(|tool| tool.name.as_str() != name),
         Part::Children => {
             manifest.mcp_servers.clear();
@@ -314,7 +318,7 @@ fn take_out(manifest: &mut Manifest, part: &Part) {
 fn prefix(manifest: &Manifest, part: &Part) -> Option<String> {
     let program = || manifest.program.as_ref().map_or("", |program| program.name.as_str());
     match part {
-        Part::Server(name) => Some(server_prefix(name)),
+        Part::Server(name) | Part::SkillServer(name) => Some(server_prefix(name)),
         Part::Command(name) => Some(exposed_name(&["program", program(), name])),
         Part::Plugin(name) => Some(plugin_prefix(name)),
         // Tools of packages may have any name.

@@ -85,6 +85,9 @@ pub enum ServerError {
         /// The server's other output, as a clause of the message.
         noise: String,
     },
+    /// The server had no list yet when the command went on without it. The server continues to start.
+    #[error("was not ready within {0:?}")]
+    Late(Duration),
     /// The tool is held back.
     #[error("was not called: {difference}; {}", way_out(server))]
     Held {
@@ -140,6 +143,11 @@ impl ServerError {
                  use a bridge such as `mcp-remote` as `command`"
                     .to_owned(),
             ],
+            Self::Late(_) => vec![
+                "run `haft serve`: it waits up to `start` in `[mcp_servers.limits]`, and stores the list for \
+                 other commands"
+                    .to_owned(),
+            ],
             Self::Ended { hints, .. } => hints.clone(),
             _ => Vec::new(),
         }
@@ -191,6 +199,9 @@ mod tests {
         for other in ["", "a' b", "a\nb", "a`b"] {
             assert_eq!(login(other), "`haft mcp login s` logs in");
         }
+        let late = ServerError::Late(Duration::from_secs(30));
+        assert_eq!(late.to_string(), "was not ready within 30s");
+        assert!(late.hints().concat().contains("`haft serve`"), "the way out");
         let own = ServerError::Secret("`TOKEN` is not set\nhint: set it".into()).to_string();
         assert!(own.ends_with("\nhint: set it"), "{own}");
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::calls::shortened;
 use super::offers::ServerOffers;
 use super::{ServerError, param_headers};
-use crate::pins::{Difference, ToolPins};
+use crate::pins::{Difference, INSTRUCTIONS, ToolPins};
 use haft_core::call::Hints;
 use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
 
@@ -25,9 +25,6 @@ const MAX_NAME: usize = 256;
 const MAX_TITLE: usize = 256;
 /// Maximum number of characters of a description, which every turn pays for.
 const MAX_DESCRIPTION: usize = 16_000;
-
-/// The name under which a server's instructions to models are pinned. A tool of this name shares the pin.
-const INSTRUCTIONS: &str = "(instructions)";
 
 /// The tools of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -118,6 +118,20 @@ fn pins_are_read_as_they_are_written() {
 }
 
 #[test]
+fn a_summary_counts_tools_as_tools() {
+    let [one, other, words, skill] =
+        ["read", "list", INSTRUCTIONS, "skill://far/SKILL.md"].map(|name| tool(name, ""));
+    for (pinned, summary) in [
+        (vec![&one], "1 tool"),
+        (vec![&one, &other, &words], "2 tools and its instructions"),
+        (vec![&one, &skill], "1 tool and 1 skill"),
+        (vec![&other, &one, &skill, &words], "2 tools, 1 skill and its instructions"),
+    ] {
+        assert_eq!(ToolPins::of(pinned).summary(), summary);
+    }
+}
+
+#[test]
 fn the_name_of_a_tool_steers_no_terminal() {
     assert_eq!(told(&[], &[json!({ "name": "a\u{1b}[2Jb\nc" })]).concat().lines().count(), 1);
 }

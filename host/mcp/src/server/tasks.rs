@@ -68,6 +68,8 @@ pub(super) struct Call {
 
 /// The request that a client makes, or continues.
 pub(super) struct Turn {
+    /// The caller, if callers are identified.
+    pub(super) known: Option<Arc<str>>,
     /// Identifies the call and its caller.
     pub(super) call: Fingerprint,
     /// The state that haft gave with its questions, if the client continues a call.
@@ -141,14 +143,14 @@ impl Tasks {
             requester.board = Some(board.clone());
             Call { future: Box::pin(call(requester)), board, stop }
         };
-        self.follow(caller, turn.call, call, (asked, turn.task_after)).await
+        self.follow(caller, (turn.known, turn.call), call, (asked, turn.task_after)).await
     }
 
     /// Returns the answer to a call, its questions, or the task that it has become.
     async fn follow(
         &self,
         caller: &str,
-        key: Fingerprint,
+        (known, key): (Option<Arc<str>>, Fingerprint),
         mut call: Call,
         (asked, mut task_after): (CancellationToken, Option<Duration>),
     ) -> CallAnswer {
@@ -162,7 +164,7 @@ impl Tasks {
                     call.stop.cancel();
                     return call.future.await;
                 }
-                () = call.board.asked() => return self.kept.keep(key, call),
+                () = call.board.asked() => return self.kept.keep(known, key, call),
                 () = &mut patience, if task_after.is_some() => {}
             }
             match self.begin(caller, call.board.clone(), call.stop.clone()).await {

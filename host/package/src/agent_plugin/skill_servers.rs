@@ -1,15 +1,17 @@
 //! MCP servers that a skill names in the head of its SKILL.md, in the forms that other programs read: `mcp_servers`, `mcpServers`,
-//! `mcp-servers` or `mcp`, in any spelling, at the top or in `metadata`, where a text is JSON. They are servers of that skill: with the rights that are
-//! proposed for it, and with its folder as the place where they work.
+//! `mcp-servers` or `mcp`, in any spelling, at the top or in `metadata`, where a text is JSON. They are servers of that
+//! skill, with its folder as the place where they work. In a plugin they have the rights that are proposed for the skill.
 
+use haft_core::grant::Right;
 use haft_core::skill::{head_fields, is_server_key, server_keys};
+use haft_manifest::McpServer;
 use serde_json::{Map, Value};
 
 use super::claude;
 use super::server::{Directory, PluginServer, Start};
 use super::servers::put_all;
 use super::skills::text;
-use super::{Fault, FaultKind, Files, PluginSkill};
+use super::{DATA, Fault, FaultKind, Files, PluginSkill, ROOT, written};
 use crate::listing::listed;
 
 /// Maximum number of reported faults of one head.
@@ -18,6 +20,16 @@ const MAX_FAULTS: usize = 8;
 /// The key below which the others may be too.
 const METADATA: &str = "metadata";
 
+/// A skill whose head is read.
+struct Place<'a> {
+    name: &'a str,
+    /// The skill's folder in the plugin; empty outside of a plugin.
+    folder: &'a str,
+    /// Reports whether a path is a file of the plugin, or of the skill.
+    has: &'a dyn Fn(&str) -> bool,
+    is_in_plugin: bool,
+}
+
 /// Adds the servers of `skill` to `servers`.
 pub(super) fn discovered(
     files: &Files<'_>,
@@ -25,11 +37,34 @@ pub(super) fn discovered(
     (servers, faults): (&mut Vec<PluginServer>, &mut Vec<Fault>),
 ) {
     let Ok(text) = text(files, &skill.folder) else { return };
-    if server_keys(&text).is_empty() {
+    let has = |path: &str| files.has(path);
+    let place = Place { name: &skill.skill.name, folder: &skill.folder, has: &has, is_in_plugin: true };
+    put(&text, &place, skill.proposed.as_ref(), (servers, faults));
+}
+
+/// Returns the servers in the head of the SKILL.md `text` of the skill `name` outside of a plugin, as entries of a
+/// program.toml with an empty grant, and the faults of the head, one line each. A word that names a file of the skill
+/// begins with `./`. `has` reports whether a path is a file of the skill.
+pub fn servers_of_head(text: &str, name: &str, has: &dyn Fn(&str) -> bool) -> (Vec<McpServer>, Vec<String>) {
+    let (mut servers, mut faults) = (Vec::new(), Vec::new());
+    let place = Place { name, folder: "", has, is_in_plugin: false };
+    put(text, &place, Some(&Vec::new()), (&mut servers, &mut faults));
+    let entries = servers.iter().filter_map(written::entry).collect();
+    (entries, faults.into_iter().map(|fault| fault.text).collect())
+}
+
+/// Adds the servers in the head of `text`.
+fn put(
+    text: &str,
+    place: &Place<'_>,
+    proposed: Option<&Vec<Right>>,
+    (servers, faults): (&mut Vec<PluginServer>, &mut Vec<Fault>),
+) {
+    if server_keys(text).is_empty() {
         return;
     }
-    let (name, mut skipped) = (skill.skill.name.as_str(), Vec::new());
-    let head = head_fields(&text).unwrap_or_else(|why| {
+    let (name, mut skipped) = (place.name, Vec::new());
+    let head = head_fields(text).unwrap_or_else(|why| {
         skipped.push(why);
         Map::new()
     });
@@ -42,11 +77,15 @@ pub(super) fn discovered(
         faults.push(Fault::new(FaultKind::ServerSkipped, text));
     }
     let read = |value: &Value| {
-        let start = claude::entry(value)?;
-        Ok(placed(files, &skill.folder, start))
+        let text = value.to_string();
+        if !place.is_in_plugin && [ROOT, DATA].iter().any(|name| text.contains(&format!("{name}}}"))) {
+            let why = "`${PLUGIN_ROOT}` and `${PLUGIN_DATA}` exist only in plugins: expected a path that begins with `./`";
+            return Err(why.into());
+        }
+        Ok(placed(place, claude::entry(value)?))
     };
     let known = servers.len();
-    put_all(&entries, (&mut *servers, &mut *faults), |_| skill.proposed.clone(), read);
+    put_all(&entries, (&mut *servers, &mut *faults), |_| proposed.cloned(), read);
     for server in servers.iter_mut().skip(known) {
         server.skill = Some(name.to_owned());
     }
@@ -68,12 +107,18 @@ fn entries(head: &Map<String, Value>, skipped: &mut Vec<String>) -> Map<String, 
                 continue;
             }
         };
-        for (name, entry) in named(parsed.as_ref().unwrap_or(value)) {
+        let value = parsed.as_ref().unwrap_or(value);
+        if !value.is_object() && !value.is_array() {
+            skipped.push(format!("expected `{key}`, a table or a list"));
+        }
+        for (name, entry) in named(value) {
             match entry {
                 Some(entry) if !all.contains_key(&name) => drop(all.insert(name, entry)),
-                Some(_) => skipped.push(format!("`{name}` is named twice")),
+                Some(_) => skipped.push(format!("in `{key}`, `{name}` is named twice")),
                 // A bare name refers to a server that the user has configured elsewhere.
-                None => skipped.push(format!("`{name}` is only a name: expected `command` or `url`")),
+                None => {
+                    skipped.push(format!("in `{key}`, `{name}` is only a name: expected `command` or `url`"));
+                }
             }
         }
     }
@@ -99,16 +144,17 @@ fn listed_entry(entry: &Value) -> (String, Option<Value>) {
 }
 
 /// A server whose own files are those below the skill's folder.
-fn placed(files: &Files<'_>, folder: &str, start: Start) -> Start {
+fn placed(place: &Place<'_>, start: Start) -> Start {
+    let Place { folder, has, .. } = place;
     let Start::Stdio { words, env, directory } = start else { return start };
     let own = |word: String| {
         let path = word.strip_prefix("./").unwrap_or(&word);
         let inside = listed(folder, path);
-        let is_own = !path.split('/').any(|part| part == "..") && files.has(&inside);
+        let is_own = !path.split('/').any(|part| part == "..") && has(&inside);
         if is_own { format!("./{inside}") } else { word }
     };
     let directory = match directory {
-        Directory::Root(path) if path.is_empty() => Directory::Root(folder.to_owned()),
+        Directory::Root(path) if path.is_empty() => Directory::Root((*folder).to_owned()),
         other => other,
     };
     Start::Stdio { words: words.into_iter().map(own).collect(), env, directory }
@@ -117,6 +163,7 @@ fn placed(files: &Files<'_>, folder: &str, start: Start) -> Start {
 #[cfg(test)]
 mod tests {
     use haft_core::skill::head_fields;
+    use haft_manifest::Transport;
     use serde_json::json;
 
     use super::*;
@@ -136,8 +183,12 @@ mod tests {
             assert_eq!(skipped, Vec::<String>::new());
         }
         for (head, why) in [
-            ("mcpServers: [github]", "`github` is only a name: expected `command` or `url`"),
-            ("mcpServers: { a: { command: x } }\nmcp_servers: { a: { command: y } }", "`a` is named twice"),
+            ("mcpServers: [github]", "in `mcpServers`, `github` is only a name: expected `command` or `url`"),
+            (
+                "mcpServers: { a: { command: x } }\nmcp_servers: { a: { command: y } }",
+                "in `mcp_servers`, `a` is named twice",
+            ),
+            ("mcp: 3", "expected `mcp`, a table or a list"),
         ] {
             let (fields, mut skipped) = (head_fields(&format!("---\n{head}\n---\n")).unwrap(), Vec::new());
             entries(&fields, &mut skipped);
@@ -150,5 +201,23 @@ mod tests {
             "one wrong text leaves out no other key's servers"
         );
         assert!(skipped[0].contains("`mcpServers` is not valid JSON"), "{skipped:?}");
+    }
+
+    /// MC14: outside of a plugin a server has an empty grant, and finds its files below the skill's folder.
+    #[test]
+    fn a_head_outside_of_a_plugin_declares_entries_of_a_program() {
+        let head = "mcpServers:\n  a: { command: run, args: [server.py, ./b, /c.py] }\n  h: { url: 'https://a.test/' }\n  \
+                    p: { command: run, args: ['${CLAUDE_PLUGIN_ROOT}/x'] }\n  q: { command: run, args: 3 }";
+        let has = |path: &str| path == "server.py";
+        let (servers, faults) = servers_of_head(&format!("---\n{head}\n---\n"), "s", &has);
+        let [a, h] = servers.as_slice() else { panic!("{servers:?}") };
+        let Transport::Stdio { command, .. } = &a.transport else { panic!("{a:?}") };
+        assert_eq!(command.value, ["run", "./server.py", "./b", "/c.py"]);
+        let rights = a.grant.as_ref().map(|grant| grant.rights.rights());
+        assert_eq!((rights, a.pinned), (Some(Vec::new()), true));
+        assert!(h.grant.is_none() && matches!(h.transport, Transport::Http { .. }), "{h:?}");
+        assert!(faults[0].contains("server `p` is left out: `${PLUGIN_ROOT}` and"), "{faults:?}");
+        assert!(faults[1].contains("server `q` is left out: expected `args`, an array"), "{faults:?}");
+        assert_eq!(faults.len(), 2);
     }
 }

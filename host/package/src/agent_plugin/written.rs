@@ -4,8 +4,9 @@
 use std::path::Path;
 
 use haft_core::grant::Right;
+use haft_core::report::Span;
 use haft_core::units::format_size;
-use haft_manifest::{Manifest, Name};
+use haft_manifest::{Manifest, McpServer, Name, Transport};
 use toml::{Table, Value};
 
 use super::server::{Start, Text};
@@ -27,24 +28,40 @@ pub(super) fn text(plugin: &AgentPlugin) -> String {
 
 /// Fails if program.toml cannot express a server.
 pub(super) fn check_server(written: &PluginServer) -> Result<(), String> {
+    parsed_server(written).map(drop)
+}
+
+/// Returns a server as an entry of program.toml without a place there.
+pub(super) fn entry(written: &PluginServer) -> Option<McpServer> {
+    // The server was checked when it was read.
+    let mut entry = parsed_server(written).ok()?.mcp_servers.pop()?;
+    entry.name.span = Span::default();
+    match &mut entry.transport {
+        Transport::Stdio { command, .. } => command.span = Span::default(),
+        Transport::Http { url, .. } => url.span = Span::default(),
+    }
+    Some(entry)
+}
+
+fn parsed_server(written: &PluginServer) -> Result<Manifest, String> {
     let mut all = Table::new();
     put_list(&mut all, "mcp_servers", std::iter::once(server(written)));
-    check(&all)
+    parsed(&all)
 }
 
 /// Fails if program.toml cannot express the components of a skill, or the proposed rights.
 pub(super) fn check_components(skill: &PluginSkill) -> Result<(), String> {
     let mut all = Table::new();
     put_list(&mut all, "plugins", components(skill));
-    check(&all)
+    parsed(&all).map(drop)
 }
 
-fn check(all: &Table) -> Result<(), String> {
+fn parsed(all: &Table) -> Result<Manifest, String> {
     let text = toml::to_string(all).map_err(|error| error.to_string())?;
     let parsed = Manifest::parse(&text, Path::new(super::AGENT));
     let first =
         |report: haft_core::report::Report| report.problems().first().map(|one| one.message().to_owned());
-    parsed.map(|_| ()).map_err(|report| first(report).unwrap_or_default())
+    parsed.map_err(|report| first(report).unwrap_or_default())
 }
 
 fn put_list(all: &mut Table, key: &str, entries: impl Iterator<Item = Table>) {

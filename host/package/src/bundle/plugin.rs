@@ -21,7 +21,7 @@ impl Bundle {
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
         let skill = |own: &PluginSkill| BundledSkill { skill: own.skill.clone(), folder: own.folder.clone() };
         Ok(Self {
-            server_keys: Vec::new(),
+            head_faults: Vec::new(),
             folder: folder.to_owned(),
             listing,
             own_name: program.name.value.clone(),

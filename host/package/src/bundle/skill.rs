@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Bundle;
-use crate::agent_plugin::PluginServer;
+use crate::agent_plugin::servers_of_head;
 use crate::listing::{Listing, listed};
 use haft_core::skill::{FILE, Shelved, Skill, SkillFiles, too_large};
 use haft_core::tool::exposed_name;
+use haft_manifest::{Manifest, McpServer};
 
 /// A skill of a package.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,13 +71,27 @@ impl Bundle {
     /// Returns the prefixes of the tools that belong to the skill in the folder `inside`.
     fn tools_of(&self, inside: &str) -> Vec<String> {
         let skills = self.agent_plugin.iter().flat_map(|plugin| &plugin.skills);
-        let Some(own) = skills.clone().find(|skill| skill.folder == inside) else { return Vec::new() };
-        let is_of_it = |server: &PluginServer| server.skill.as_deref() == Some(own.skill.name.as_str());
-        let servers = self.plugin_servers().filter(|(server, _)| is_of_it(server));
-        let servers = servers.map(|(_, server)| exposed_name(&["mcp", server.name.as_str(), ""]));
+        let Some(own) = self.skills.iter().find(|skill| skill.folder == inside) else { return Vec::new() };
+        let servers = self.skill_servers().filter(|(_, skill)| *skill == own.skill.name);
+        let servers = servers.map(|(server, _)| exposed_name(&["mcp", server.name.as_str(), ""]));
         let places = skills.flat_map(|skill| skill.components.iter().map(|_| skill.folder.as_str()));
         let components = places.zip(&self.manifest.plugins).filter(|(folder, _)| *folder == inside);
         servers.chain(components.map(|(_, plugin)| format!("{}__", plugin.name.as_str()))).collect()
+    }
+
+    /// Returns the servers that skills name in their heads, each with the name of its skill.
+    pub fn skill_servers(&self) -> impl Iterator<Item = (&McpServer, &str)> {
+        let of_plugin = self.plugin_servers();
+        let of_plugin = of_plugin.filter_map(|(own, server)| Some((server, own.skill.as_deref()?)));
+        let of_package = self.manifest.mcp_servers.iter().filter(|server| server.skill.is_some());
+        // A package in haft's own format has one skill.
+        let skill = self.skills.first().map(|skill| skill.skill.name.as_str());
+        of_plugin.chain(of_package.filter_map(move |server| Some((server, skill?))))
+    }
+
+    /// Returns a notice about the MCP servers in the head of SKILL.md that are left out, if there are any.
+    pub fn ignored_servers(&self) -> Option<String> {
+        (!self.head_faults.is_empty()).then(|| format!("in `{FILE}`: {}", self.head_faults.join("; ")))
     }
 
     /// The name of the tool that runs the scripts of the skill in the folder `inside`.
@@ -85,6 +100,22 @@ impl Bundle {
         let skill = plugin.skills.iter().find(|skill| skill.folder == inside && !skill.scripts.is_empty())?;
         Some(haft_sandbox::native::command::exposed_name(self.program.name.as_str(), &skill.tool))
     }
+}
+
+/// Adds the servers in the head of the package's SKILL.md to those of its program.toml. Servers of program.toml take
+/// precedence. Returns the faults of the head.
+pub(super) fn put_servers(
+    manifest: &mut Manifest,
+    (text, skill): (&str, &Skill),
+    (folder, listing): (&Path, &Listing),
+) -> Vec<String> {
+    let (servers, faults) = servers_of_head(text, &skill.name, &|path| listing.file(path).is_some());
+    for server in servers {
+        if !manifest.mcp_servers.iter().any(|own| own.name.value == server.name.value) {
+            manifest.mcp_servers.push(McpServer { skill: Some(folder.to_owned()), ..server });
+        }
+    }
+    faults
 }
 
 impl SkillFiles for PackagedSkill {

@@ -161,6 +161,7 @@ pub(super) fn declared(servers: &[StdioServer], redactor: &Redactor) -> (Vec<Mcp
             secrets: Vec::new(),
             grant: None,
             limits: ServerLimits::default(),
+            skill: None,
         });
     }
     (declared, left_out)

@@ -1,4 +1,4 @@
-//! MCP servers that program.toml declares, and skills of the folder and of the user.
+//! MCP servers that program.toml and skills declare, and skills of the folder and of the user.
 
 use super::Row;
 use crate::cli::install_session::InstallSession;
@@ -8,7 +8,7 @@ use haft_manifest::{McpServer, ProcessGrant, Transport};
 
 /// Returns the servers, in the order of program.toml.
 pub(super) fn servers(session: &InstallSession) -> Vec<Row> {
-    session.project.manifest.mcp_servers.iter().map(row).collect()
+    session.servers().iter().map(row).collect()
 }
 
 fn row(server: &McpServer) -> Row {

@@ -126,7 +126,7 @@ impl Asked<'_> {
         }
         let agreed = self.record.agree(&self.listed)?;
         self.note(&agreed.pins, session, terminal)?;
-        terminal.message(format_args!("updated `{name}`: {} tools pinned", agreed.pins.names().len()));
+        terminal.message(format_args!("updated `{name}`: {} pinned", agreed.pins.summary()));
         Ok(Outcome::Updated(self.json(&differences, &changes)))
     }
 

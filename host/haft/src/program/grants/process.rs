@@ -95,6 +95,8 @@ struct Process<'a> {
     name: &'a str,
     words: &'a [String],
     grant: Option<&'a ProcessGrant>,
+    /// The folder of the skill whose head declares a server: the process starts there.
+    skill: Option<&'a Path>,
     manifest: &'a Manifest,
 }
 
@@ -105,16 +107,21 @@ impl<'a> Process<'a> {
             Transport::Http { .. } => &[],
         };
         let (name, grant) = (server.name.as_str(), server.grant.as_ref());
-        Self { list: "mcp_servers", name, words, grant, manifest }
+        Self { list: "mcp_servers", name, words, grant, skill: server.skill.as_deref(), manifest }
     }
 
     fn command(manifest: &'a Manifest, tool: &'a CommandTool) -> Self {
         let (name, grant) = (tool.name.as_str(), tool.grant.as_ref());
-        Self { list: "tools", name, words: &tool.command.value, grant, manifest }
+        Self { list: "tools", name, words: &tool.command.value, grant, skill: None, manifest }
     }
 
     fn is_server(&self) -> bool {
         self.list == "mcp_servers"
+    }
+
+    /// Returns `grant` of a process that starts in the folder of its skill, if it has one.
+    fn placed(&self, grant: Grant) -> anyhow::Result<Grant> {
+        self.skill.map_or(Ok(grant.clone()), |folder| Ok(grant.with_workspace(root(folder)?)))
     }
 }
 
@@ -182,7 +189,7 @@ impl Grants<'_> {
             };
             let grant = asked.map_or_else(|| usual.clone(), narrowed);
             let reads = grant.readable().covers(&folder);
-            let grant = if reads { grant } else { grant.with_read(folder.clone()) };
+            let grant = process.placed(if reads { grant } else { grant.with_read(folder.clone()) })?;
             let private = self.private(&process, sandbox)?;
             anyhow::Ok(ProcessRights { grant, table: RightsTable::None, private })
         };
@@ -200,7 +207,8 @@ impl Grants<'_> {
         let usual = process.grant.is_none().then(|| usual_rights(self.manifest, &self.dirs.home));
         let table = RightsTable::Entry { list: process.list, name: process.name.to_owned(), usual };
         let grant = self.allowed(grant, Some(process.name))?;
-        Ok(ProcessRights { grant: grant.of_process(), table, private: self.private(process, sandbox)? })
+        let grant = process.placed(grant.of_process())?;
+        Ok(ProcessRights { grant, table, private: self.private(process, sandbox)? })
     }
 
     /// Returns the rights in a grant, and the paths that a process needs to run.

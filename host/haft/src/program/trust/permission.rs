@@ -20,6 +20,8 @@ pub(super) enum Part {
     Fetch,
     /// An entry of `[[mcp_servers]]`.
     Server(String),
+    /// An MCP server that a skill names in its head.
+    SkillServer(String),
     /// An entry of `[[tools]]`.
     Command(String),
     /// The processes of servers, commands and packages.
@@ -64,6 +66,11 @@ impl Permission {
         &self.text
     }
 
+    /// Returns whether the permission is of a skill's server, which nobody wrote into program.toml.
+    pub(super) fn is_of_skill(&self) -> bool {
+        matches!(self.part, Part::SkillServer(_))
+    }
+
     /// Returns whether the permission belongs to an entry of `haft add`: packages, plugins, and their processes.
     pub(super) fn is_installed(&self) -> bool {
         matches!(self.part, Part::Package(_) | Part::Plugin(_) | Part::Children)
@@ -83,7 +90,7 @@ impl Part {
             Self::Provider => "provider",
             Self::Search => "web_search",
             Self::Fetch => "fetch_url",
-            Self::Server(_) => "server",
+            Self::Server(_) | Self::SkillServer(_) => "server",
             Self::Command(_) => "command",
             Self::Children => "processes",
             Self::Plugin(_) => "plugin",

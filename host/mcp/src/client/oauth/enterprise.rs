@@ -15,7 +15,7 @@ use super::exchange::Exchange;
 use super::service::stored;
 use super::{Account, IdentityProvider, LoginError, metadata};
 
-/// The path of an identity provider's metadata (OpenID Connect Discovery, section 4).
+/// The path of an identity provider's metadata (`OpenID` Connect Discovery, section 4).
 const OPENID: &str = "/.well-known/openid-configuration";
 
 impl Account {
@@ -70,9 +70,10 @@ impl Account {
         };
         // Basic authentication is the default where the metadata names no method (RFC 8414, section 2).
         let in_body = has("client_secret_post") && !has("client_secret_basic");
-        Ok(server.with_client_authentication(match in_body {
-            true => EmaClientAuthentication::ClientSecretPost(secret),
-            false => EmaClientAuthentication::ClientSecretBasic(secret),
+        Ok(server.with_client_authentication(if in_body {
+            EmaClientAuthentication::ClientSecretPost(secret)
+        } else {
+            EmaClientAuthentication::ClientSecretBasic(secret)
         }))
     }
 }

@@ -63,6 +63,7 @@ impl Handler {
         (state, answers): (&Option<String>, &Option<InputResponses>),
     ) -> Turn {
         Turn {
+            known: self.shared.known().map(|caller| caller.id().clone()),
             call: fingerprint(self.shared.caller(), name, arguments),
             state: state.clone(),
             answers: answers.clone().unwrap_or_default(),

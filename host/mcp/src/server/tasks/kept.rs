@@ -21,11 +21,16 @@ const MARGIN: Duration = Duration::from_mins(1);
 /// Maximum number of calls that wait.
 const MAX_KEPT: usize = 256;
 
+/// Maximum number of these calls of one caller, if callers are identified: no caller takes the places of all others.
+pub(super) const MAX_OF_CALLER: usize = MAX_KEPT / 8;
+
 /// The waiting calls, by the state that their clients have. Clones share the calls.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeptCalls(Arc<Lock<HashMap<String, KeptCall>>>);
 
 struct KeptCall {
+    /// The caller, if callers are identified.
+    caller: Option<Arc<str>>,
     key: Fingerprint,
     since: Instant,
     call: Call,
@@ -43,8 +48,8 @@ pub(super) fn is_state(state: &str) -> bool {
 }
 
 impl KeptCalls {
-    /// Keeps a call with open questions, and returns the questions.
-    pub(super) fn keep(&self, key: Fingerprint, call: Call) -> CallAnswer {
+    /// Keeps a call of `caller` with open questions, and returns the questions.
+    pub(super) fn keep(&self, caller: Option<Arc<str>>, key: Fingerprint, call: Call) -> CallAnswer {
         let Call { future, board, stop } = call;
         let questions = board.open();
         let internal = |error: std::io::Error| ErrorData::internal_error(error.to_string(), None);
@@ -53,7 +58,8 @@ impl KeptCalls {
         for (_, expired) in kept.extract_if(|_, call| call.since.elapsed() > LIFE + MARGIN) {
             expired.call.stop.cancel();
         }
-        if kept.len() >= MAX_KEPT {
+        let of_caller = || kept.values().filter(|own| own.caller == caller).count();
+        if kept.len() >= MAX_KEPT || (caller.is_some() && of_caller() >= MAX_OF_CALLER) {
             stop.cancel();
             return Err(ErrorData::new(BUSY, "too many calls wait for answers: call again later", None));
         }
@@ -63,7 +69,7 @@ impl KeptCalls {
             running.await.unwrap_or_else(|error| Err(ErrorData::internal_error(error.to_string(), None)))
         };
         let call = Call { future: Box::pin(future), board, stop };
-        kept.insert(state.clone(), KeptCall { key, since: Instant::now(), call });
+        kept.insert(state.clone(), KeptCall { caller, key, since: Instant::now(), call });
         Ok(ServerResult::InputRequiredResult(InputRequiredResult::new(Some(questions), Some(state))))
     }
 

@@ -136,7 +136,7 @@ async fn a_call_goes_on_with_its_answer() {
     let board = call.board.clone();
     let asking = tokio::spawn(async move { board.ask(Some("name"), form("Who?")).await });
     call.board.asked().await;
-    let required = tasks.follow("ada", KEY, call, (asked.clone(), None)).await.unwrap();
+    let required = tasks.follow("ada", (None, KEY), call, (asked.clone(), None)).await.unwrap();
     let ServerResult::InputRequiredResult(required) = required else { panic!("{required:?}") };
     assert!(required.input_requests.unwrap().contains_key("name"));
     let state = required.request_state.unwrap();
@@ -146,8 +146,33 @@ async fn a_call_goes_on_with_its_answer() {
     assert!(tasks.kept.take(&state, &KEY, answers()).is_err(), "it was used");
     assert_eq!(asking.await.unwrap().unwrap().content.unwrap()["name"], "Ada");
     end.send(Ok(answer("done"))).unwrap();
-    let answer = tasks.follow("ada", KEY, call, (asked, None)).await.unwrap();
+    let answer = tasks.follow("ada", (None, KEY), call, (asked, None)).await.unwrap();
     assert!(matches!(answer, ServerResult::CallToolResult(_)));
+}
+
+/// An identified caller has an eighth of the places, and others have the rest. A caller has a place again after an
+/// answer.
+#[tokio::test]
+async fn no_caller_takes_the_places_of_others() {
+    let (kept, mut ends) = (KeptCalls::default(), Vec::new());
+    let mut keep = |caller: &str| {
+        let (call, end) = call();
+        ends.push(end);
+        kept.keep((!caller.is_empty()).then(|| caller.into()), KEY, call)
+    };
+    let first = keep("ada").unwrap();
+    for _ in 1..kept::MAX_OF_CALLER {
+        keep("ada").unwrap();
+    }
+    let refused = keep("ada").unwrap_err();
+    assert!(refused.message.contains("too many calls wait"), "{refused:?}");
+    keep("bob").unwrap();
+    for _ in 0..=kept::MAX_OF_CALLER {
+        keep("").unwrap();
+    }
+    let ServerResult::InputRequiredResult(first) = first else { panic!("{first:?}") };
+    kept.take(&first.request_state.unwrap(), &KEY, InputResponses::new()).unwrap();
+    keep("ada").unwrap();
 }
 
 /// A question that its server has withdrawn is not asked.

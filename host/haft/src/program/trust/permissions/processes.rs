@@ -18,15 +18,30 @@ impl Finder<'_> {
             max_result: _,
             limits: _,
             on: _,
+            skill,
         } = server;
-        let (name, part) = (name.as_str(), Part::Server(name.as_str().to_owned()));
+        let (name, part) = (name.as_str(), name.as_str().to_owned());
+        let part = if skill.is_some() { Part::SkillServer(part) } else { Part::Server(part) };
+        // One text in two folders is about different files.
+        let folder = skill.as_ref().map(|folder| folder.to_string_lossy());
+        let skill = folder.map(|folder| format!(" of the skill in {}", shell_words::quote(&folder)));
+        let skill = skill.unwrap_or_default();
         let own = own_grant(grant.as_ref());
         let text = match transport {
             Transport::Stdio { command, env } => {
-                format!("`{name}`: {}{}{own}", shell_words::join(&command.value), values("; with", env))
+                format!(
+                    "`{name}`{skill}: {}{}{own}",
+                    shell_words::join(&command.value),
+                    values("; with", env)
+                )
             }
             Transport::Http { url, headers, oauth } => {
-                format!("`{name}` at {}{}{}", url.value, values("; header", headers), oauth.terms(place))
+                format!(
+                    "`{name}`{skill} at {}{}{}",
+                    url.value,
+                    values("; header", headers),
+                    oauth.terms(place)
+                )
             }
         };
         let free = if *pinned { "" } else { "; its tools may change" };
