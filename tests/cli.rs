@@ -376,6 +376,34 @@ fn a_granted_folder_that_is_not_there_yet_is_a_warning() {
     assert_eq!(home.haft(&["check"]).code, 3);
 }
 
+/// `haft serve` at a terminal says what it waits for.
+#[test]
+fn a_server_at_a_terminal_says_that_it_waits() {
+    let home = Home::new();
+    home.write("program.toml", "[program]\nname = \"p\"\nversion = \"1.0.0\"\n");
+    let Some(shown) = home.at_a_terminal(&["serve"], "") else { return };
+    assert!(
+        shown.contains("waiting for an MCP client on standard input; `haft serve --print-config"),
+        "{shown}"
+    );
+    assert!(!home.haft(&["serve"]).stderr.contains("waiting for"));
+}
+
+/// C13: a process may be granted a file; a path that does not exist is a warning. `check` names a missing network.
+#[test]
+fn a_granted_file_of_a_process_is_no_problem() {
+    let home = Home::new();
+    let tool = "[[tools]]\nname = \"t\"\ndescription = \"d\"\ncommand = [\"sh\", \"-c\", \"cat file\"]\n";
+    let grant = "[tools.grant]\nread = [\"file\"]\n";
+    home.write("program.toml", &format!("[program]\nname = \"p\"\nversion = \"1.0.0\"\n{tool}{grant}"));
+    let check = home.haft(&["check"]);
+    assert!(check.stderr.contains("warning: granted directory"), "{}", check.stderr);
+    home.write("file", "its text");
+    let check = home.haft(&["check"]);
+    assert!(check.code == 0 && !check.stderr.contains("granted"), "{}", check.stderr);
+    assert!(check.stdout.contains("command `t` is granted read=file; no network\n"), "{}", check.stdout);
+}
+
 #[test]
 fn init_writes_a_program_that_checks_and_never_overwrites_one() {
     let home = Home::new();

@@ -303,7 +303,13 @@ fn no_journal_is_kept_only_where_a_person_says_so() {
     let wrong = off("no");
     assert_eq!((wrong.code, home.journal().exists()), (Some(5), false));
     assert!(wrong.stderr.contains("expected `on` or `off`"), "{}", wrong.stderr);
-    assert_eq!(home.haft(&["log"]).stdout, "");
+    let empty = home.haft(&["log"]);
+    assert_eq!(empty.stdout, "");
+    assert!(
+        empty.stderr.contains("no calls in the journal yet; the journal does not list"),
+        "{}",
+        empty.stderr
+    );
 }
 
 /// `haft log` shows the newest call last; options filter the calls; an id's prefix shows one call in detail.

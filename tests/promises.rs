@@ -9,7 +9,7 @@ use crate::common::repository;
 
 /// The pages with promises, and the headings whose list items are promises.
 const PAGES: &[(&str, &[&str])] = &[
-    ("README.md", &[]),
+    ("README.md", &["# haft"]),
     ("SECURITY.md", &["## Promised"]),
     ("docs/grants.md", &["# Grants and secrets", "## Consent to a folder"]),
     ("docs/sandbox.md", &["# The sandbox"]),
@@ -49,6 +49,13 @@ fn points(text: &str, heading: &str) -> Vec<String> {
     let (_, below) = text.split_once(&format!("{heading}\n")).unwrap_or_else(|| panic!("{heading}"));
     let below = below.split("\n#").next().unwrap();
     below.split("\n- ").skip(1).map(|point| flat(point.split("\n\n").next().unwrap())).collect()
+}
+
+/// The rows of the table that compares haft with other projects, by what haft has.
+fn compared(text: &str) -> Vec<String> {
+    let (_, below) = text.split_once("## Compared\n").unwrap();
+    let lines = below.split("\n## ").next().unwrap().lines().filter(|line| line.starts_with("| "));
+    lines.skip(1).map(str::to_owned).collect()
 }
 
 /// Collects the names of all tests below `folder`.
@@ -109,7 +116,9 @@ fn every_promise_has_a_test() {
     for (page, headings) in PAGES {
         let own: Vec<_> = rows.iter().filter(|row| row.page == *page).collect();
         assert!(!own.is_empty(), "{page}");
-        for point in headings.iter().flat_map(|heading| points(&read(page), heading)) {
+        let text = read(page);
+        let facts = if *page == "README.md" { compared(&text) } else { Vec::new() };
+        for point in headings.iter().flat_map(|heading| points(&text, heading)).chain(facts) {
             assert!(own.iter().any(|row| point.contains(&row.promise)), "without a test, {page}: {point}");
         }
     }

@@ -129,6 +129,21 @@ fn a_link_that_a_tool_could_replace_is_refused() {
     assert_eq!((ran.stdout.as_str(), ran.code), ("ran\n", 0), "{}", ran.stderr);
 }
 
+/// X2: the hint for an interpreter of a virtual environment does not name the interpreter without its packages.
+#[test]
+fn a_virtual_environment_that_a_tool_could_replace_is_to_be_outside() {
+    let home = Home::new();
+    let server = "[[mcp_servers]]\nname = \"s\"\ncommand = \".venv/bin/python\"\n";
+    home.write("program.toml", &format!("{HEAD}{server}"));
+    fs::create_dir_all(home.work().join(".venv/bin")).unwrap();
+    symlink("/bin/sh", home.work().join(".venv/bin/python")).unwrap();
+    let hint = || home.haft(&["tools"]).stderr;
+    assert!(hint().contains("hint: write `/"), "{}", hint());
+    home.write(".venv/pyvenv.cfg", "");
+    let outside = "hint: create the virtual environment outside the directories that tools may write: `";
+    assert!(hint().contains(outside) && !hint().contains("hint: write"), "{}", hint());
+}
+
 /// The part of the following tests' programs besides [`HEAD`].
 const KEY: &str = "[provider]\nname = \"openai\"\nmodel = \"m\"\napi_key = { file = \"key.txt\" }\n";
 

@@ -140,8 +140,10 @@ fn a_server_of_a_skill_has_the_rights_of_an_entry_or_nearly_none() {
     let read = |file: &str| home.call("mcp__look__try", &json!({ "read": file })).code;
     assert_eq!((read(&format!("{}/SKILL.md", folder.display())), read(&notes)), (0, 1));
     assert_eq!(home.call("mcp__look__try", &json!({ "variable": "OPENAI_API_KEY" })).code, 1);
-    let shown =
-        format!("server `look` is granted read={0}, as a server of the skill in {0}\n", folder.display());
+    let shown = format!(
+        "server `look` is granted read={0}; no network, as a server of the skill in {0}\n",
+        folder.display()
+    );
     assert!(home.haft(&["check"]).stdout.contains(&shown), "{}", home.haft(&["check"]).stdout);
     assert!(home.haft(&["list"]).stdout.contains("look"));
     let grant = home.haft(&["grant", "look", "read=."]);
@@ -246,12 +248,13 @@ async fn a_skill_of_a_server_starts_nothing() {
     // Lists every server that would be started, without starting one.
     let listed = home.haft(&["list"]).stdout;
     assert!(listed.contains("own") && !listed.contains("planted"), "{listed}");
-    home.haft(&["tools", "--refresh"]);
-    assert!(!mark.exists());
+    // A start is reported, because `touch` is not an MCP server.
+    let is_started = || home.haft(&["tools", "--refresh"]).stderr.contains("MCP server `planted`");
+    assert!(!is_started() && !mark.exists());
     fs::create_dir_all(home.work().join(".agents/skills/far")).unwrap();
     home.write(".agents/skills/far/SKILL.md", &text);
     let listed = home.haft(&["list"]).stdout;
-    assert!(listed.contains("planted"), "{listed}");
+    assert!(listed.contains("planted") && is_started(), "{listed}");
 }
 
 /// The behaviour of a server with a skill of this text, whose head has `servers`.

@@ -83,7 +83,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
             if name != "tests" {
                 files(&path, found);
             }
-        } else if [".rs", ".js", ".html", ".md"].iter().any(|end| name.ends_with(end))
+        } else if [".rs", ".js", ".html", ".md", ".toml", ".py", ".sh"].iter().any(|end| name.ends_with(end))
             && !["tests.rs", "bindings.rs"].iter().any(|end| name.ends_with(end))
         {
             found.push(path);

@@ -43,6 +43,11 @@ fn an_option_of_another_verb_is_an_error() {
         "-p program.toml plugin build",
         "trust --nats nats://127.0.0.1:1",
         "--no-tmux wrap x -- true",
+        "log --ssh y",
+        "log --unsafe-no-sandbox",
+        "log --allow read=/",
+        "dashboard --tmux",
+        "--container foo dashboard",
     ] {
         let answer = home.haft(&line.split(' ').collect::<Vec<_>>());
         let option = line.split(' ').find(|word| word.starts_with('-')).unwrap();
@@ -66,6 +71,20 @@ fn options_may_stand_before_the_verb() {
         let answer = home.haft(&line);
         assert!(answer.stderr.contains("which this program does not have"), "{line:?}: {}", answer.stderr);
     }
+}
+
+/// An unknown tool with the name of a verb, and a port without an address, have a hint.
+#[test]
+fn a_verb_as_a_tool_and_a_port_without_an_address_have_a_hint() {
+    let home = Home::new();
+    let answer = home.haft(&["call", "log"]);
+    let expected = "Unknown tool: log\nhint: `haft log` is a command of its own\n";
+    assert!(answer.code == 1 && answer.stderr.ends_with(expected), "{}", answer.stderr);
+    let answer = home.haft(&["call", "zzz"]);
+    assert!(answer.stderr.ends_with("Unknown tool: zzz\n"), "{}", answer.stderr);
+    let answer = home.haft(&["serve", "--http", "8080"]);
+    let expected = "expected ADDRESS:PORT, such as 127.0.0.1:8080";
+    assert!(answer.code == 2 && answer.stderr.contains(expected), "{}", answer.stderr);
 }
 
 /// A former name of a verb works in this version, and haft prints its new name.
@@ -95,6 +114,19 @@ fn a_verb_that_was_renamed_says_its_new_name() {
         assert_eq!(
             answer.stdout,
             home.haft(&[&new.split(' ').collect::<Vec<_>>()[..], &words[1..]].concat()).stdout
+        );
+    }
+    for (old, way_out) in [
+        ("enable x", "remove `enabled = false`"),
+        ("disable x", "write `enabled = false`"),
+        ("self-update", "docs/install.md"),
+    ] {
+        let answer = home.haft(&old.split(' ').collect::<Vec<_>>());
+        let is_said = answer.stderr.contains("this command was removed: ") && answer.stderr.contains(way_out);
+        assert!(
+            answer.code == 2 && is_said && !answer.stderr.contains("similar"),
+            "{old}: {}",
+            answer.stderr
         );
     }
     for (alias, verb) in [("install", "add"), ("rm", "remove"), ("uninstall", "remove"), ("ls", "list")] {

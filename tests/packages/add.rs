@@ -66,6 +66,32 @@ fn redacted(place: &Place, page: &str) -> String {
     page.replace(&page[page.find(" (").unwrap() + 2..=page.find("B)").unwrap()], "SIZE")
 }
 
+/// A licence without an author has a line of its own.
+#[test]
+fn a_licence_without_an_author_is_by_nobody() {
+    let place = Place::new();
+    let text = "[program]\nname = \"bare\"\nversion = \"1.0.0\"\nlicense = \"SEE LICENSE IN LICENSE\"\n";
+    place.write("bare/program.toml", text);
+    place.write("bare/SKILL.md", "Read.");
+    let shown = place.haft(&["add", "./bare"]).stderr;
+    assert!(shown.contains("\n  licence   SEE LICENSE IN LICENSE\n"), "{shown}");
+}
+
+/// S03: long texts of other packages, which come first by name, do not displace a short file at the top.
+#[test]
+fn a_short_file_at_the_top_is_shown_beside_many_long_ones() {
+    let place = Place::new();
+    let text = "[program]\nname = \"big\"\nversion = \"1.0.0\"\ninclude = [\"deep\", \"top.json\"]\n";
+    place.write("big/program.toml", text);
+    place.write("big/SKILL.md", "Read.");
+    place.write("big/top.json", "{}\n");
+    let long = "a line of text.\n".repeat(60_000);
+    (0..20).for_each(|number| place.write(&format!("big/deep/{number}.txt"), &long));
+    let shown = place.haft(&["add", "./big"]).stderr;
+    assert!(shown.contains("top.json: 1 line,"), "{shown}");
+    assert!(shown.contains("KiB, not shown (binary, or above the limit of shown text)"), "{shown}");
+}
+
 /// The disclosure of the package `github`, without a terminal for consent.
 fn shown() -> (Place, String) {
     let place = Place::new();
@@ -111,7 +137,7 @@ fn the_page_shows_everything_that_is_asked_for() {
                   description: How to work with issues
                   ---
                   Read first.
-      scripts   bin/greet: 3 lines, executable, sha256:4372385d40a1
+      programs  bin/greet: 3 lines, executable, sha256:4372385d40a1
       files     more.txt: 1 line, sha256:cc4dae0f6ecb
                 program.toml: 27 lines, sha256:95bcdd8167a6
                 `haft inspect --full ./github` shows their content
@@ -243,8 +269,8 @@ fn the_list_has_every_kind_in_one_table() {
         ["github", "package", "package", "as agreed"],
         ["look", "package", "Claude plugin", "as agreed"],
         ["said", "plugin", "component", "as agreed"],
-        ["near", "mcp-server", "MCP server", "first use"],
-        ["far", "mcp-server", "MCP server", "first use"],
+        ["near", "mcp-server", "MCP server", "pinned"],
+        ["far", "mcp-server", "MCP server", "pinned"],
         ["tidy", "skill", "skill", "not pinned"],
     ];
     assert_eq!(rows, expected);

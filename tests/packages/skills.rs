@@ -42,7 +42,11 @@ fn servers_that_a_head_names_have_the_rights_of_the_skill() {
     ] {
         let Some(place) = place(head) else { return };
         let added = place.haft(&["--json", "add", "./acme", "--yes"]);
-        assert!(added.stderr.contains("server `look` is of skill `probe`"), "{head}: {}", added.stderr);
+        assert!(
+            added.stderr.contains("server `look` belongs to the skill `probe`"),
+            "{head}: {}",
+            added.stderr
+        );
         let added = added.json();
         let asked: Vec<&str> = added["asked"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert!(asked.contains(&"look:read=./docs"), "{asked:?}");
@@ -105,7 +109,7 @@ fn the_head_of_a_package_s_skill_declares_a_server() {
     place.write("own/SKILL.md", format!("---\nname: probe\ndescription: Probes things.\n{head}\n{BODY}"));
     place.write("own/server.py", SERVER);
     let added = place.haft(&["--json", "add", "./own", "--yes"]);
-    assert!(added.stderr.contains("server `look` is of skill `probe`"), "{}", added.stderr);
+    assert!(added.stderr.contains("server `look` belongs to the skill `probe`"), "{}", added.stderr);
     let asked = added.json()["asked"].to_string();
     assert!(asked.contains("server=look: python3 "), "{asked}");
     let told: Value = serde_json::from_str(&attempt(&place, "look", &json!({})).good().stdout).unwrap();

@@ -83,7 +83,7 @@ impl SessionError {
         match self {
             Self::Unknown(_) | Self::None => Some("`haft session list` lists them"),
             Self::InUse(_) => Some("end the other haft, or start a new session"),
-            Self::Full { .. } => Some("begin a new session"),
+            Self::Full { .. } => Some("start a new session"),
             Self::File { .. } => Some("`--no-journal` runs without saving the session"),
             Self::Ambiguous(_) | Self::Invalid { .. } => None,
         }

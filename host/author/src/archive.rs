@@ -155,7 +155,8 @@ impl Files<'_> {
     fn add(&mut self, path: &Path) -> anyhow::Result<()> {
         let file = self.folder.join(path);
         let shown = file.display();
-        let metadata = file.symlink_metadata().with_context(|| format!("cannot look at `{shown}`"))?;
+        let metadata =
+            file.symlink_metadata().with_context(|| format!("cannot read the metadata of `{shown}`"))?;
         if !metadata.is_file() {
             let problem = Problem::new(format!("`{shown}` cannot be packed: not a regular file"));
             return Err(Report::from(problem.hint("replace it with the file itself")).into());

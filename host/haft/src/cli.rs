@@ -271,6 +271,13 @@ const RENAMED: &[(&str, &[&str])] = &[
     ("man", &["self", "man"]),
 ];
 
+/// Removed verbs, with what to do instead.
+const REMOVED: &[(&str, &str)] = &[
+    ("enable", "remove `enabled = false` from the entry in program.toml"),
+    ("disable", "write `enabled = false` into the entry in program.toml"),
+    ("self-update", "install the new version as docs/install.md says"),
+];
+
 impl Cli {
     /// Returns the grammar of the command line.
     pub(crate) fn grammar() -> Command {
@@ -293,7 +300,7 @@ impl Cli {
                     words.iter().take(at).cloned().chain(new).chain(words.iter().skip(at + 1).cloned());
                 grammar.try_get_matches_from_mut(words)
             }
-            None => Err(error),
+            None => Err(with_way_out(error)),
         })?;
         let common = Common::read(&matches, &mut grammar)?;
         Ok(Self { common, ..Self::from_arg_matches(&matches)? })
@@ -400,7 +407,25 @@ impl Cli {
 
 /// Returns the old and the new name of the verb that `error` calls unknown.
 fn renamed(error: &clap::Error) -> Option<(&'static str, &'static [&'static str])> {
-    let Some(ContextValue::String(verb)) = error.get(ContextKind::InvalidSubcommand) else { return None };
-    let is_unknown = error.kind() == ErrorKind::InvalidSubcommand;
-    RENAMED.iter().copied().find(|(old, _)| is_unknown && old == verb)
+    let verb = unknown_verb(error)?;
+    RENAMED.iter().copied().find(|(old, _)| *old == verb)
+}
+
+/// Replaces the suggestion of `error` if the unknown verb is a removed verb.
+fn with_way_out(mut error: clap::Error) -> clap::Error {
+    let verb = unknown_verb(&error);
+    if let Some((_, way_out)) = REMOVED.iter().find(|(old, _)| Some(*old) == verb) {
+        error.remove(ContextKind::SuggestedSubcommand);
+        let tips = vec![format!("this command was removed: {way_out}").into()];
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(tips));
+    }
+    error
+}
+
+/// Returns the verb that `error` calls unknown.
+fn unknown_verb(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(verb)) if error.kind() == ErrorKind::InvalidSubcommand => Some(verb),
+        _ => None,
+    }
 }

@@ -43,7 +43,8 @@ pub struct Item {
     pub kind: ItemKind,
     /// The tool's name, or the file's path in the package.
     pub name: String,
-    /// The text to read; `None` for binary content, or a text that is too long.
+    /// The text to read; `None` for binary content, a text that is too long, or texts of a package that
+    /// are too long together.
     pub text: Option<String>,
     /// The digest of the exact content.
     pub digest: Digest,
@@ -207,7 +208,7 @@ fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
         }
     };
     // The limit on shown text is filled in order of rank: no other file may displace the manifest, a file that
-    // a model reads, or a file that runs.
+    // a model reads, or a file that runs. The files of the package itself come before those of its dependencies.
     let rank = |path: &str| match kind(path) {
         _ if path == MANIFEST => 0,
         ItemKind::Read => 0,
@@ -215,13 +216,15 @@ fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
         _ => 2,
     };
     let mut paths: Vec<(usize, &str)> = bundle.listing.paths().enumerate().collect();
-    paths.sort_by_key(|(_, path)| rank(path));
+    paths.sort_by_key(|(_, path)| (rank(path), path.matches('/').count()));
     let (mut items, mut held) = (Vec::new(), 0);
     for (place, path) in paths {
         let mut item = file((&bundle.folder, &bundle.listing), path, kind(path))?;
-        held += item.text.as_ref().map_or(0, |text| text.len() as u64);
-        if held > MAX_TEXTS && rank(path) > 0 || item.kind == ItemKind::Component {
+        let length = item.text.as_ref().map_or(0, |text| text.len() as u64);
+        if held + length > MAX_TEXTS && rank(path) > 0 || item.kind == ItemKind::Component {
             item.text = None;
+        } else {
+            held += length;
         }
         items.push((place, item));
     }

@@ -9,14 +9,14 @@ use std::sync::OnceLock;
 use std::time::Instant;
 
 use anyhow::Context;
-use clap::Args;
+use clap::{Args, CommandFactory as _};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::trace::Trace;
 use super::common::Common;
 use super::terminal::{Hinted, Terminal, Tracer};
-use super::{Exit, approvals, build, completions, grant, pipes};
+use super::{Cli, Exit, approvals, build, completions, grant, pipes};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_core::tool::{Keep, Notes, Session, clip};
 use haft_plugin_host::debug::Recorder;
@@ -108,7 +108,10 @@ impl Call {
                 Some(trace) => terminal.json(&json!({ "result": result, "trace": trace.json() }))?,
                 None => terminal.json(&result)?,
             },
-            (false, true) => terminal.tool_error(&result.content),
+            (false, true) => {
+                terminal.tool_error(&result.content);
+                hint_at_verb(&tool, &result.content, terminal);
+            }
             (false, false) => terminal.answer(&result.content)?,
         }
         Ok(match (interrupted, result.is_error) {
@@ -150,6 +153,14 @@ impl Call {
             }
             _ => anyhow::anyhow!(problem),
         }
+    }
+}
+
+/// Prints a hint if the unknown tool `name` has the name of a verb: `haft call log`.
+fn hint_at_verb(name: &str, error: &str, terminal: Terminal) {
+    let is_unknown = error.strip_prefix("Unknown tool: ").is_some_and(|rest| rest.starts_with(name));
+    if is_unknown && Cli::command().find_subcommand(name).is_some() {
+        terminal.hint(&format!("`haft {name}` is a command of its own"));
     }
 }
 

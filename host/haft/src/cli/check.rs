@@ -210,11 +210,13 @@ fn processes(manifest: &Manifest) -> String {
         let Some(ProcessGrant { rights, services }) = grant else {
             return format!("\n{kind} `{name}` has no grant of its own: it has the program's default");
         };
+        let has_network = !services.is_empty() || !rights.hosts.is_empty();
+        let network = if has_network { "" } else { "; no network" };
         let rights = rights.rights().into_iter().map(|right| right.to_string());
         let rights: Vec<_> =
             rights.chain(services.iter().map(|service| format!("service={service}"))).collect();
         let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
-        format!("\n{kind} `{name}` is granted {rights}")
+        format!("\n{kind} `{name}` is granted {rights}{network}")
     };
     let is_process =
         |server: &&McpServer| server.enabled && matches!(server.transport, Transport::Stdio { .. });

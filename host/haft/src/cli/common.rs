@@ -85,12 +85,20 @@ pub(super) struct Execution {
     /// Run commands without a tmux pane, even if the host has tmux
     #[arg(long, conflicts_with = "tmux", help_heading = EXECUTION)]
     pub(super) no_tmux: bool,
-    /// Use workers of this NATS server; overrides `[nats] urls`: `nats://host:4222`
-    #[arg(long, value_name = "URL", help_heading = EXECUTION)]
-    pub(super) nats: Option<NatsUrl>,
+    #[command(flatten)]
+    pub(super) workers: Workers,
     /// Do not record calls in the journal; also `HAFT_JOURNAL=off`
     #[arg(long, help_heading = EXECUTION)]
     pub(super) no_journal: bool,
+}
+
+// The option of verbs that connect to NATS, also where they run no tool.
+#[derive(Clone, Debug, Default, Args)]
+#[group(skip)]
+pub(super) struct Workers {
+    /// Use workers of this NATS server; overrides `[nats] urls`: `nats://host:4222`
+    #[arg(long, value_name = "URL", help_heading = EXECUTION)]
+    pub(super) nats: Option<NatsUrl>,
 }
 
 /// Verbs that load no program.
@@ -115,22 +123,11 @@ const WITHOUT_PROGRAM: &[&str] = &[
 ];
 
 /// Verbs that run tools, or show how tools would run.
-const EXECUTING: &[&str] = &[
-    "run",
-    "chat",
-    "acp",
-    "call",
-    "exec",
-    "serve",
-    "worker",
-    "tools",
-    "check",
-    "doctor",
-    "log",
-    "dashboard",
-    "rerun",
-    "dev",
-];
+const EXECUTING: &[&str] =
+    &["run", "chat", "acp", "call", "exec", "serve", "worker", "tools", "check", "doctor", "rerun", "dev"];
+
+/// Verbs that run no tool and connect to NATS.
+const CONNECTING: &[&str] = &["log", "dashboard"];
 
 /// Verbs that print no data.
 const WITHOUT_DATA: &[&str] = &[
@@ -178,6 +175,9 @@ fn of_verb(verb: Command) -> Command {
     if executes(&name) {
         verb = Execution::augment_args(verb);
     }
+    if CONNECTING.contains(&&*name) {
+        verb = Workers::augment_args(verb);
+    }
     if takes_program(&name) {
         verb = Named::augment_args(verb);
     }
@@ -217,6 +217,9 @@ impl Common {
         if verb.is_empty() || executes(verb) {
             self.execution.add(Execution::from_arg_matches(level)?);
         }
+        if CONNECTING.contains(&verb) {
+            self.execution.workers.add(Workers::from_arg_matches(level)?);
+        }
         Ok(())
     }
 }
@@ -229,8 +232,19 @@ impl Execution {
         self.ssh = other.ssh.or(self.ssh.take());
         self.tmux = other.tmux.or(self.tmux.take());
         self.no_tmux |= other.no_tmux;
-        self.nats = other.nats.or(self.nats.take());
+        self.workers.add(other.workers);
         self.no_journal |= other.no_journal;
+    }
+}
+
+/// Reads the address and port of a listener.
+pub(super) fn address(text: &str) -> Result<std::net::SocketAddr, &'static str> {
+    text.parse().map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:8080")
+}
+
+impl Workers {
+    fn add(&mut self, other: Self) {
+        self.nats = other.nats.or(self.nats.take());
     }
 }
 
@@ -341,7 +355,7 @@ impl Common {
             further_servers: Vec::new(),
             under: None,
             servers: Servers::default(),
-            machines: Machines::at(self.execution.nats.clone()),
+            machines: Machines::at(self.execution.workers.nats.clone()),
             events: terminal.loading(),
             // Servers are not started merely to list their tools, unless a verb requests that.
             ask: Ask::Never,
@@ -424,7 +438,7 @@ mod tests {
     fn each_name_in_a_list_is_that_of_a_verb() {
         let mut known = BTreeSet::new();
         names(&Cli::grammar(), &mut known);
-        for name in [WITHOUT_PROGRAM, EXECUTING, WITHOUT_DATA].concat() {
+        for name in [WITHOUT_PROGRAM, EXECUTING, CONNECTING, WITHOUT_DATA].concat() {
             assert!(known.contains(name), "{name}");
         }
     }

@@ -82,10 +82,13 @@ impl Page<'_> {
         if let Some(resolved) = &fetched.resolved {
             fact("", &format!("resolved to {}", plain(resolved)));
         }
-        let mut about: Vec<String> = offered.authors.iter().map(|author| shortened(author)).collect();
-        about.extend(offered.license.as_deref().map(|license| format!("licence {}", shortened(license))));
-        if !about.is_empty() {
-            fact("by", &about.join(", "));
+        let authors: Vec<String> = offered.authors.iter().map(|author| shortened(author)).collect();
+        let license = offered.license.as_deref().map(shortened);
+        match (authors.join(", "), license) {
+            (authors, Some(license)) if authors.is_empty() => fact("licence", &license),
+            (authors, Some(license)) => fact("by", &format!("{authors}, licence {license}")),
+            (authors, None) if authors.is_empty() => {}
+            (authors, None) => fact("by", &authors),
         }
     }
 
@@ -133,7 +136,7 @@ impl Page<'_> {
             sheet.line("ignored", WARNING, &ignored);
         }
         for (server, skill) in bundle.skill_servers() {
-            let text = format!("server `{}` is of skill `{skill}`, which names it", server.name.as_str());
+            let text = format!("server `{}` belongs to the skill `{skill}`", server.name.as_str());
             sheet.line("of a skill", Style::new(), &clean(&text));
         }
         if bundle.manifest.mcp_servers.iter().any(|server| server.enabled) {

@@ -73,7 +73,7 @@ impl Sheet {
             self.line("skill", HEAD, &text);
             self.whole(item);
         }
-        self.files("scripts", &items_of(ItemKind::Runs).collect::<Vec<_>>());
+        self.files("programs", &items_of(ItemKind::Runs).collect::<Vec<_>>());
         self.files("files", &items_of(ItemKind::File).collect::<Vec<_>>());
         let is_cut = items_of(ItemKind::Runs).chain(items_of(ItemKind::File)).next().is_some();
         if let Some(rest) = self.rest.clone().filter(|_| is_cut) {
@@ -156,7 +156,7 @@ fn row(item: &Item) -> String {
     let mode = if item.executable { ", executable" } else { "" };
     let size = match item.text {
         Some(_) => counted(item.lines()),
-        None => format!("{}, binary or too long to show", rounded(item.size)),
+        None => format!("{}, not shown (binary, or above the limit of shown text)", rounded(item.size)),
     };
     format!("{}: {size}{mode}, sha256:{}", clean(&item.name), item.digest.short())
 }

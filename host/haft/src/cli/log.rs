@@ -119,6 +119,10 @@ impl Log {
         } else if count == 0 && !terminal.json {
             match copied {
                 Some(_) => terminal.message("no such calls in the journals of workers"),
+                None if view.last(1, None, |_| true)?.records.is_empty() => terminal.message(
+                    "no calls in the journal yet; the journal does not list calls of servers behind `haft wrap`, \
+                     which the client makes",
+                ),
                 None => {
                     terminal.message(format_args!("no such calls in the journal `{}`", directory.display()));
                 }
@@ -304,7 +308,7 @@ fn since(text: &str, now: &Zoned) -> Option<Timestamp> {
 
 /// A copy of what the workers have sent, which goes with the value; nothing where this machine's journal is meant.
 async fn copied(log: &Log, common: &Common, terminal: Terminal) -> anyhow::Result<Option<TempDir>> {
-    if !log.workers && common.execution.nats.is_none() {
+    if !log.workers && common.execution.workers.nats.is_none() {
         return Ok(None);
     }
     if log.follow {

@@ -36,7 +36,7 @@ Examples:
   haft dashboard --listen 127.0.0.1:7411           the same port in `ssh -L 7411:127.0.0.1:7411 HOST`")]
 pub(super) struct Page {
     /// Listen here; an address of this machine alone [default: a loopback address and port of its own]
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::common::address)]
     listen: Option<SocketAddr>,
 }
 

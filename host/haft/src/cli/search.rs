@@ -31,7 +31,7 @@ pub(super) struct Search {
     /// Words of names and descriptions
     #[arg(required = true, value_name = "WORD")]
     words: Vec<String>,
-    /// Ask nobody: search what was answered before
+    /// Search only stored answers; no requests to marketplaces or registries
     #[arg(long)]
     offline: bool,
 }

@@ -52,7 +52,7 @@ Examples:
   HAFT_TOKEN=… haft serve --http 0.0.0.0:8080 --token-env HAFT_TOKEN --allow-host tools.example.org")]
 pub(super) struct Serve {
     /// Serve over HTTP at this address, port 0 for any; the path is /mcp
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::common::address)]
     http: Option<SocketAddr>,
     /// The environment variable with the token that clients must send [default: a random token]
     #[arg(long, value_name = "NAME", requires = "http", group = "token")]
@@ -83,7 +83,7 @@ pub(super) struct Serve {
     page: bool,
     /// Serve Prometheus metrics over HTTP at this address, port 0 for any; the path is /metrics, without a
     /// token
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::common::address)]
     metrics: Option<SocketAddr>,
     /// Print the lines for a client's configuration, and exit
     #[arg(long, value_name = "CLIENT", value_enum)]
@@ -110,9 +110,8 @@ impl Serve {
         let widening = grant::widening(widening(&Dirs::of_this_machine()?), live.begun(), terminal);
         let offers =
             offers.with_fallback(approvals::of_clients(live.begun(), terminal)?).with_widening(widening);
-        // A client may share its terminal with haft's messages, and draw on it.
-        if std::io::stdin().is_terminal() && elicitation::present().is_some() {
-            propose_pane(live.is_without_pane(), terminal);
+        if std::io::stdin().is_terminal() {
+            self.greet(&live, terminal);
         }
         let stop = CancellationToken::new();
         let (told, haste) = (stop.clone(), CancellationToken::new());
@@ -150,6 +149,20 @@ impl Serve {
         let patience = if stopped.is_cancelled() { CLOSING } else { HUNG_UP };
         let _ = tokio::time::timeout(patience, running.close()).await;
         exit
+    }
+
+    /// Reports to the user at the terminal.
+    fn greet(&self, live: &Live, terminal: Terminal) {
+        // A client may share its terminal with haft's messages, and draw on it.
+        if elicitation::present().is_some() {
+            propose_pane(live.is_without_pane(), terminal);
+        }
+        if self.http.is_none() {
+            terminal.message(
+                "waiting for an MCP client on standard input; `haft serve --print-config claude` prints the \
+                 configuration of a client",
+            );
+        }
     }
 
     fn choice(&self) -> ToolChoice {

@@ -53,7 +53,7 @@ pub(super) struct Work {
     #[arg(long, value_name = "N", default_value_t = PLACES, value_parser = clap::value_parser!(u32).range(1..=MAX_PLACES))]
     places: u32,
     /// Serve Prometheus metrics over HTTP at this address, port 0 for any; the path is /metrics
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = super::common::address)]
     metrics: Option<SocketAddr>,
 }
 

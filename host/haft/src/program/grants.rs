@@ -1,17 +1,17 @@
 //! Converts the rights in program.toml and on the command line to grants. Grants only rights that are written in
 //! one of the two; paths are resolved here, once.
 
+mod links;
 mod process;
 
 use std::path::{Path, PathBuf};
 
+pub(super) use self::links::refuse_links;
 pub(super) use self::process::{ProcessRights, Processes, needed};
 pub use self::process::{is_of_system, usual_rights};
 use super::allow::Allow;
 use super::{Dirs, start_up};
-use haft_core::grant::{
-    Closed, CredentialStore, Grant, Reach, Right, RightsTable, Root, SandboxMode, Service, Why, in_home,
-};
+use haft_core::grant::{CredentialStore, Grant, Right, RightsTable, Root, SandboxMode, Service, in_home};
 use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
 use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
@@ -94,6 +94,9 @@ pub(super) struct Grants<'a> {
     pub(super) problems: Vec<Problem>,
 }
 
+/// Whether a granted path may be a file.
+type IsFile = fn(&Root) -> bool;
+
 impl<'a> Grants<'a> {
     /// Creates the grants of `manifest`, with the additions `allow` for one run.
     pub(super) fn new(manifest: &'a Manifest, dirs: &'a Dirs, allow: &'a [Allow]) -> anyhow::Result<Self> {
@@ -107,7 +110,7 @@ impl<'a> Grants<'a> {
         dirs.create()?;
         let grant = Grant::sandbox(sandbox.mode, root(&dirs.data)?, [root(&dirs.temporary)?]);
         let mut grant = if let Some(written) = &sandbox.workspace {
-            let workspace = self.written(&written.value, Some(written.span))?;
+            let workspace = self.written(&written.value, Some(written.span), start_up::is_file)?;
             grant.with_write(workspace.clone()).with_workspace(workspace)
         } else {
             self.with_default_workspace(grant, caller)?
@@ -115,12 +118,12 @@ impl<'a> Grants<'a> {
         if let Some(read) = &sandbox.read {
             let mut roots = Vec::with_capacity(read.len());
             for written in read {
-                roots.push(self.written(&written.value, Some(written.span))?);
+                roots.push(self.written(&written.value, Some(written.span), start_up::is_file)?);
             }
             grant = narrowed(&grant, &roots);
         }
         for written in &sandbox.write {
-            grant = grant.with_write(self.written(&written.value, Some(written.span))?);
+            grant = grant.with_write(self.written(&written.value, Some(written.span), start_up::is_file)?);
         }
         grant = with_caches(grant.with_network(sandbox.opens_network()), sandbox.mode, dirs)?;
         grant = sandbox.single_hosts().iter().cloned().fold(grant, Grant::with_child_host);
@@ -178,7 +181,9 @@ impl<'a> Grants<'a> {
         (declared, bundle): (&Package, &Bundle),
         sandbox: &Grant,
     ) -> anyhow::Result<Vec<Grant>> {
-        let granted = self.table(&declared.grant)?;
+        let is_of_processes = declared.source.value.is_foreign() || bundle.agent_plugin.is_some();
+        let table = if is_of_processes { Self::table_of_process } else { Self::table };
+        let granted = table(self, &declared.grant)?;
         let (mut grants, mut all_asked) = (Vec::new(), Vec::new());
         for (plugin, _, _) in bundle.components() {
             let asked = self.asked_of(declared, (plugin.name.as_str(), &plugin.grant));
@@ -234,12 +239,21 @@ impl<'a> Grants<'a> {
 
     /// Returns the grant in a table of rights.
     pub(super) fn table(&mut self, table: &GrantTable) -> anyhow::Result<Grant> {
+        self.table_with(table, start_up::is_file)
+    }
+
+    /// Returns the grant in the table of a process, which may name files.
+    fn table_of_process(&mut self, table: &GrantTable) -> anyhow::Result<Grant> {
+        self.table_with(table, |root| root.path().is_file())
+    }
+
+    fn table_with(&mut self, table: &GrantTable, is_file: IsFile) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
         for right in table.rights() {
             let written = if matches!(right, Right::Read(_)) { &table.read } else { &table.write };
             grant = with_right(grant, &right, |path| {
                 let located = written.iter().find(|located| located.value == path);
-                self.written(path, located.map(|located| located.span))
+                self.written(path, located.map(|located| located.span), is_file)
             })?;
         }
         let (grant, absent) = self.denied(grant, &table.deny)?;
@@ -272,15 +286,15 @@ impl<'a> Grants<'a> {
         Ok((grant, problems))
     }
 
-    /// Resolves a directory that program.toml names at `span`. One that cannot be opened is a problem, not an
-    /// error: it may be created before the first call.
-    fn written(&mut self, path: &Path, span: Option<Span>) -> anyhow::Result<Root> {
+    /// Resolves a directory that program.toml names at `span`, or a file for which `is_file` holds. A directory that
+    /// cannot be opened is a problem, not an error: it may be created before the first call.
+    fn written(&mut self, path: &Path, span: Option<Span>, is_file: IsFile) -> anyhow::Result<Root> {
         let granted_here =
             |problem: Problem| span.into_iter().fold(problem, |it, span| it.at(span, "granted here"));
         let root = directory(path, self.base(), self.dirs)
             .map_err(|problem| self.manifest.report(vec![granted_here(problem)]))?;
         if let Err(error) = root.open()
-            && !start_up::is_file(&root)
+            && !is_file(&root)
         {
             let path = root.path().display();
             let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
@@ -367,32 +381,6 @@ pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
         Seal::Hidden => grant.with_hidden(root),
         Seal::Fixed => grant.with_fixed(root),
     }
-}
-
-/// Fails if a tool with `grant` could replace a sealed file: a link on the way to it is in a directory that the
-/// tool may write, and nothing can be mounted over a link.
-pub(super) fn refuse_links(grant: &Grant) -> anyhow::Result<()> {
-    let Reach::Roots(writable) = grant.writable() else { return Ok(()) };
-    // A file that is found, not named, is closed at its real path: a `~/.npmrc` that is a link does not prevent
-    // work in `~`.
-    for sealed in grant.closed().filter(|closed| matches!(closed.why, Why::Own | Why::Denied)) {
-        let replaceable = |link: &PathBuf| writable.iter().any(|root| link.starts_with(root.real()));
-        if let Some(link) = sealed.root.links().into_iter().find(replaceable) {
-            let (link, real) = (link.display(), sealed.root.real().display());
-            let problem = Problem::new(format!(
-                "`{link}` is a link to `{real}` in a directory that tools may write: a tool could replace {}",
-                replaced(sealed)
-            ));
-            let way_out = format!("write `{real}` instead, or set another `[sandbox] workspace`");
-            return Err(Report::new(vec![problem.hint(way_out)]).into());
-        }
-    }
-    Ok(())
-}
-
-/// Describes the target of a link that a tool could replace.
-fn replaced(sealed: &Closed) -> &'static str {
-    if sealed.why == Why::Denied { "a path of `deny`" } else { "the file that sets the tools' rights" }
 }
 
 /// Returns the rights of `git`, `npm` and `uv` during a fetch, besides writing to its target: they have the

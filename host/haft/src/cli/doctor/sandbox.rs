@@ -229,7 +229,8 @@ impl Tested {
     fn hosts_line(&self, read: impl Fn(&str) -> Option<String>) -> Option<Line> {
         let Self::Done { unheld_hosts, .. } = self else { return None };
         let Some(why) = unheld_hosts else {
-            return Some(Line::new(Mark::Good, "single hosts", "`hosts` and `services` hold processes"));
+            let text = "haft can limit processes to their `hosts` and `services`";
+            return Some(Line::new(Mark::Good, "single hosts", text));
         };
         // Yama forbids to read another process's memory and files (`ptrace(2)`).
         let scope = read("kernel/yama/ptrace_scope").and_then(|text| text.trim().parse::<u8>().ok());

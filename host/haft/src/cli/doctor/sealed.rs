@@ -134,7 +134,7 @@ impl Sealed {
                 let (mark, word) = match (got_through.is_empty(), is_gap) {
                     (true, _) => (Mark::Good, ""),
                     (false, true) => (Mark::Warning, "not blocked: "),
-                    (false, false) => (Mark::Bad, "GOT THROUGH: "),
+                    (false, false) => (Mark::Bad, "ESCAPED: "),
                 };
                 let text = format!(
                     "{held} of {tried} attempts to read or change files that decide rights blocked \

@@ -127,7 +127,7 @@ pub(super) fn what_is(text: &str) -> Option<(&'static str, String)> {
     } else {
         format!("of a registry: `oci://{text}`")
     };
-    Some(("no file or folder here", way_out))
+    Some(("not a file or folder here", way_out))
 }
 
 /// Returns the kind of a page of a registry or forge, and the remedy.

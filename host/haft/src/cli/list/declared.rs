@@ -23,7 +23,7 @@ fn row(server: &McpServer) -> Row {
         }
     };
     // The pins of the server's tools are in the user's own record, not in a program.lock that came with the folder.
-    let state = if server.pinned { "first use" } else { "not pinned" };
+    let state = if server.pinned { "pinned" } else { "not pinned" };
     Row {
         kind: "mcp-server",
         form: "MCP server",

@@ -121,7 +121,10 @@ impl<'a> Process<'a> {
 
     /// Returns `grant` of a process that starts in the folder of its skill, if it has one.
     fn placed(&self, grant: Grant) -> anyhow::Result<Grant> {
-        self.skill.map_or(Ok(grant.clone()), |folder| Ok(grant.with_workspace(root(folder)?)))
+        Ok(match self.skill {
+            Some(folder) => grant.with_workspace(root(folder)?),
+            None => grant,
+        })
     }
 }
 
@@ -218,7 +221,7 @@ impl Grants<'_> {
         written: &ProcessGrant,
         sandbox: &Grant,
     ) -> anyhow::Result<Grant> {
-        let grant = self.table(&written.rights)?;
+        let grant = self.table_of_process(&written.rights)?;
         // `[sandbox]` has reported absent paths.
         let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
         let grant = self.with_services(grant.of_process(), &written.services);

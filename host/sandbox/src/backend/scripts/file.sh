@@ -1,11 +1,11 @@
 # What reading and writing a file share: where $haft_path really is, and whether it may be touched.
 # The last step is taken by name in a directory that was entered before, so that no directory on the way
 # is another one by then. What a shell opens cannot be kept from being a link that was put there since
-# it was looked at: whoever does that there runs commands there already.
+# this script looked at the name: a process that can put a link there can run commands there already.
 haft_end() { printf '%s %s\n' "$haft_nonce" "$*" >&2; exit 0; }
 unset CDPATH
 if [ -n "$haft_directory" ]; then cd -- "$haft_directory" 2>/dev/null || haft_end '!directory'; fi
-# Makes and enters the directory $haft_parent where it is not there; nothing does for whoever only reads.
+# Makes and enters the directory $haft_parent where it is not there; a script that only reads makes nothing.
 haft_make() { return 1; }
 # $haft_there is the nearest directory of the path $1 that is there, $haft_missing the rest.
 haft_nearest() {

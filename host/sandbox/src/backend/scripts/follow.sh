@@ -18,8 +18,8 @@ mkfifo "$haft_d/o" "$haft_d/e" "$haft_d/out" "$haft_d/err" "$haft_d/events" "$ha
     printf '%s\n' "$haft_shown" >"$haft_d/shown" && printf '%s\n' "$haft_mark" >"$haft_d/mark" &&
     : >"$haft_d/ready" || haft_end '!temporary'
 exec 3<&0 </dev/null 8<>"$haft_d/events" 9<>"$haft_d/lease"
-# Held until the pane's part holds them: whoever reads them neither waits for it to begin nor stays
-# behind where it never does.
+# This script holds the pipes open until the pane's part holds them. A reader then does not wait for the
+# pane's part to start, and ends if that part never starts.
 exec 4<>"$haft_d/out" 5<>"$haft_d/err"
 ( IFS= read -r haft_word <&3; echo stop >&8 ) >/dev/null 2>&1 4>&- 5>&- 9>&- &
 haft_watch=$!

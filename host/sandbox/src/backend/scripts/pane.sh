@@ -39,7 +39,7 @@ exec 9<"$d/lease"
 (
     trap '' HUP
     read -r x <&9
-    # Whoever follows may have taken the folder away already.
+    # The follower may have removed the folder already.
     (: >"$d/stopping")
     kill -TERM -$$
     marked TERM
@@ -54,7 +54,7 @@ w=$!
 exec 3>"$d/out" 4>"$d/err"
 echo started >"$d/events"
 cat "$d/shown"
-# Held open until the code is there: whoever reads to the end finds it. For reading too, since a shell
+# Held open until the code is there: a reader that reads to the end finds the code. For reading too, since a shell
 # that waits for the other side of a pipe gives up when a child of its own ends.
 exec 6<>"$d/o" 7<>"$d/e"
 exec 5<"$d/o" 8<"$d/e"

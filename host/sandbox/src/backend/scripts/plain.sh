@@ -1,7 +1,7 @@
 # Runs $haft_command to its end on a target, in $haft_directory unless that is empty. $haft_exec
 # stands before what runs it: the words that confine it, or nothing.
 # Standard input is haft: while it stays open the command is wanted. When it ends everything that
-# carries the mark $haft_mark in its environment is stopped, whoever its parent is by now.
+# carries the mark $haft_mark in its environment is stopped, also if its parent is another process by now.
 exec 3<&0 </dev/null 5>&1 6>&2
 haft_end() { printf '%s %s\n' "$haft_nonce" "$*" >&2; exit 0; }
 if [ -n "$haft_directory" ]; then cd -- "$haft_directory" 2>/dev/null || haft_end '!directory'; fi

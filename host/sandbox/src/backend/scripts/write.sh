@@ -1,6 +1,6 @@
-# Puts what comes on standard input, $haft_size bytes, in the place of the file. Directories that are
-# missing on the way are made.
-# They are judged before they are made, by the real name of what is there already.
+# Replaces the file by the $haft_size bytes of standard input. Makes the directories that are missing
+# on the way.
+# They are judged before they are made, by the real name of the nearest directory that exists.
 haft_make() {
     haft_nearest "$haft_parent" || return 1
     cd -P -- "$haft_there" 2>/dev/null || return 1
@@ -40,8 +40,8 @@ haft_fill() {
 }
 # The right to its directory is none to the file itself.
 [ ! -e "./$haft_leaf" ] || [ -w "./$haft_leaf" ] || haft_end '!permission'
-# Whoever is in the middle of reading the old file goes on reading it, and half of a new one is
-# never seen. Where a file cannot be put in its place it is written as it lies there, and what it
+# A process that is reading the old file reads that file to its end, and no process sees half of a new
+# file. Where a file cannot be put in its place it is written as it lies there, and what it
 # held is put back where not all of it can be written.
 if (set -C; : >"$haft_new") 2>/dev/null; then
     haft_alone && haft_whole=yes || haft_whole=

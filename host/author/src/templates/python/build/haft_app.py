@@ -1,4 +1,4 @@
-"""`app.py`, as `haft plugin build` gives it to componentize-py. Made anew by every build."""
+"""`app.py`, as `haft plugin build` gives it to componentize-py. Every build writes this file again."""
 
 import dataclasses
 import enum

@@ -15,7 +15,7 @@ impl Grants<'_> {
         (declared, bundle): (&Package, &Bundle),
         sandbox: &Grant,
     ) -> anyhow::Result<Processes> {
-        let granted = self.table(&declared.grant)?;
+        let granted = self.table_of_process(&declared.grant)?;
         let (granted, _) = self.denied(granted, &self.manifest.sandbox.deny)?;
         let granted = sandbox.base().cloned().into_iter().fold(granted.of_process(), Grant::with_workspace);
         let (folder, manifest) = (root(&bundle.folder)?, &bundle.manifest);

@@ -22,7 +22,7 @@ impl Grants<'_> {
         (declared, bundle): (&Package, &Bundle),
         sandbox: &Grant,
     ) -> anyhow::Result<Processes> {
-        let granted = self.table(&declared.grant)?;
+        let granted = self.table_of_process(&declared.grant)?;
         let of = Plugin {
             declared,
             bundle,
