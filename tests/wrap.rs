@@ -252,7 +252,7 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
     let elsewhere = elsewhere.display();
     let expected = [
         format!(
-            "read `{elsewhere}/.ssh/id_ed25519`: it belongs to the credential store `ssh`; `--grant credentials=ssh` allows it"
+            "read `{elsewhere}/.ssh/id_ed25519`: it belongs to the credential store `ssh`; `haft wrap --grant credentials=ssh reaching` allows it"
         ),
         format!("write `{elsewhere}/other/new`: haft wrap --grant write={elsewhere}/other reaching"),
         format!(
@@ -322,6 +322,8 @@ fn what_a_person_declines_is_not_given_and_not_asked_for_again() {
     session.send(&initialize(&forms()));
     let end = session.end();
     assert!(end.rest.is_empty() && end.status.code() == Some(1), "{}", end.errors);
+    let ended = "the server ended with exit code 1 before it answered; this may not be a matter of rights";
+    assert!(end.errors.contains(ended), "{}", end.errors);
     assert!(end.errors.contains("haft: needing was refused to read"), "{}", end.errors);
     // A dismissed question is not an answer.
     let stage = Stage::new();
@@ -350,9 +352,18 @@ fn a_changed_script_has_nothing_of_what_was_agreed_to() {
     let begun = session.begin(&forms());
     assert!(begun["result"]["found"].is_null(), "{begun}");
     let asked = session.person(&yes());
-    assert!(asked.contains("for other contents of") && asked.contains("server.py"), "{asked}");
+    let script = stage.home.work().canonicalize().unwrap().join("server.py");
+    let script = script.display();
+    assert!(asked.contains(&format!("for other contents of `{script}`.")), "{asked}");
     assert_eq!(session.receive()["result"]["found"]["notes"], "of the person");
     session.end();
+    stage.write_server(&format!("{SERVER}# changed again\n"));
+    let mut session = stage.start(&[], "needing");
+    let refused = session.begin(&json!({}))["error"]["message"].to_string();
+    assert!(refused.contains(&format!(", because `{script}` changed since your consent")), "{refused}");
+    session.end();
+    let Some(shown) = stage.home.at_a_terminal(&["wrap", "needing"], "") else { return };
+    assert!(shown.contains("changed since your consent: run `haft wrap needing -- "), "{shown}");
 }
 
 #[test]
@@ -390,6 +401,13 @@ fn rights_that_a_configuration_names_are_asked_for() {
         "{}",
         given.stderr
     );
+    let list = "expected `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`";
+    for (right, expected) in [("hosts=pypi.org", list), ("host=pypi.org", "grant `network`")] {
+        let wrong = stage.home.haft(&["wrap", "--grant", right, "reaching"]).stderr;
+        assert!(wrong.contains(expected) && !wrong.contains("host=HOST"), "{wrong}");
+    }
+    let wrong = stage.home.haft(&["wrap", "reaching", "python3", "x"]).stderr;
+    assert!(wrong.contains("put `--` before the command"), "{wrong}");
 }
 
 #[test]

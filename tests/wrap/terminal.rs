@@ -78,9 +78,7 @@ fn a_fetch_is_announced_and_its_tools_are_shown_in_words() {
     let stage = Stage::new();
     write_program(&stage, "npx", LISTS);
     let Some(shown) = stage.home.at_a_terminal(FETCHED, "y\n") else { return };
-    for once in
-        ["fetching the server with `npx` …", "the server's banner", "agreed; the server `lists` starts"]
-    {
+    for once in ["fetching the server with `npx` …", "the server's banner", "agreed for `"] {
         assert_eq!(shown.matches(once).count(), 1, "{once}: {shown}");
     }
     assert!(shown.contains("  path: string, required") && !shown.contains("{\""), "{shown}");
@@ -116,10 +114,39 @@ fn the_name_alone_asks_again_for_declined_rights() {
     let Some(_) = stage.home.at_a_terminal(&stage.words(&[], "needing"), "n\n") else { return };
     assert!(!stage.records()[0].contains("declined = []"), "{:?}", stage.records());
     let shown = stage.home.at_a_terminal(&["wrap", "needing"], "y\n").unwrap();
-    assert!(shown.contains("grant it read="), "{shown}");
+    assert!(shown.contains("grant it read=") && !shown.contains("commands are called"), "{shown}");
     assert_eq!(started(&stage, &stage.words(&[], "needing")).0["result"]["found"]["notes"], "of the person");
     let shown = stage.home.at_a_terminal(&["wrap", "needing"], "y\n").unwrap();
     assert!(shown.contains("You declined none"), "{shown}");
+    // Another command of the same name.
+    let other = [stage.words(&["network"], "needing"), vec!["more"]].concat();
+    let (begun, _) = started(&stage, &other);
+    let why = begun["error"]["message"].as_str().unwrap();
+    assert!(
+        why.contains("you agreed to `needing` with `") && why.contains("this client starts `"),
+        "{begun}"
+    );
+    let shown = stage.home.at_a_terminal(&other, "y\ny\n").unwrap();
+    let other_path = "; a client with another PATH may start another `python3`";
+    assert!(shown.contains("agreed for `") && shown.contains(other_path), "{shown}");
+    let shown = stage.home.at_a_terminal(&["wrap", "--grant", "network", "needing"], "n\nn\n").unwrap();
+    assert!(shown.contains("2 commands are called `needing`; 2 of 2:"), "{shown}");
+    assert_eq!(shown.matches("not granted").count(), 2, "{shown}");
+}
+
+#[test]
+fn a_server_that_ends_before_it_answers_is_reported() {
+    let stage = Stage::new();
+    for _ in 0..2 {
+        let (begun, errors) = started(&stage, &["wrap", "t", "--", "true"]);
+        assert!(begun.is_null(), "{begun}");
+        assert!(
+            errors.contains("haft: t: the server ended with exit code 0 before it answered\n"),
+            "{errors}"
+        );
+    }
+    let Some(shown) = stage.home.at_a_terminal(&["wrap", "t", "--", "true"], "") else { return };
+    assert!(shown.contains("ended with exit code 0 before it answered"), "{shown}");
 }
 
 /// haft neither reports nor proposes the script's own folder, which Python lists at its start.

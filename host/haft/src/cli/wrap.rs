@@ -66,9 +66,17 @@ pub(super) struct Wrap {
     /// The server's name in messages [default: from its command]
     #[arg(value_name = "NAME")]
     name: Option<String>,
+    /// Words of a command without `--` before it.
+    #[arg(hide = true, value_name = "WORD", value_parser = misplaced)]
+    _misplaced: Vec<String>,
     /// The command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Refuses a word of a command without `--` before it.
+fn misplaced(word: &str) -> Result<String, String> {
+    Err(format!("put `--` before the command: `haft wrap NAME -- {word} …`"))
 }
 
 /// A server that is to be started, and what a person has said to it.
@@ -86,12 +94,16 @@ struct Start {
     declined: Vec<Right>,
     /// What a person agreed to before its files changed.
     outdated: Vec<Right>,
+    /// The files that changed since.
+    changed: Vec<PathBuf>,
     /// The record.
     written: Wrapped,
     /// Whether a person has decided, and nothing more is asked for.
     is_decided: bool,
     /// Whether the last trial of it answered.
     has_answered: bool,
+    /// How the server ended in its last trial without an answer.
+    ending: Option<String>,
 }
 
 impl Wrap {
@@ -120,7 +132,7 @@ impl Start {
     fn new(dirs: Dirs, command: Wrapping, asked: Vec<Right>, terminal: Terminal) -> anyhow::Result<Self> {
         let record = record::load(&dirs, &command)?;
         let is_known = record.as_ref().is_some_and(|record| !record.is_outdated && record.written.decided);
-        let Record { written, is_outdated } = record.unwrap_or_default();
+        let Record { written, is_outdated, changed } = record.unwrap_or_default();
         let rights = written.grant.rights();
         let (agreed, outdated) = if is_outdated { (Vec::new(), rights) } else { (rights, Vec::new()) };
         let mut declined = if is_outdated { Vec::new() } else { record::declined(&written) };
@@ -143,9 +155,11 @@ impl Start {
             agreed,
             declined,
             outdated,
+            changed,
             written,
             is_decided,
             has_answered: false,
+            ending: None,
         })
     }
 
@@ -172,10 +186,15 @@ impl Start {
         let streams = [their_input, their_output, errors];
         let mut attached = Attached::start(&self.confiner, &grant, &job, streams).await?;
         let (input, output) = (End::new(input.into()), End::new(output.into()));
-        let passing = Relay::new(&self)?.begin(relay::client()?, input, output);
+        let relay = Relay::new(&self)?;
+        let client = relay.output.clone();
+        let passing = relay.begin(relay::client()?, input, output);
         watcher.watch(&mut attached).await?;
         let status = attached.finish().await?;
         watcher.wait_for(passing).await;
+        if !client.is_used() {
+            watcher.tell_unanswered(status);
+        }
         Ok(watch::exit(status))
     }
 
@@ -241,6 +260,7 @@ impl Start {
         let refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
         let unfetched = self.fetch.judge(trial, &refused)?;
         self.has_answered = trial.answer.is_some();
+        self.ending = trial.ending().filter(|_| !self.fetches());
         Ok(self.undecided([self.configured(), refused, unfetched.into_iter().collect()].concat()))
     }
 
@@ -257,7 +277,7 @@ impl Start {
 
     /// What a person reads before they agree to `rights`.
     fn sheet(&self, rights: &[Right]) -> String {
-        let Wrapping { name, words, files, .. } = &self.command;
+        let Wrapping { name, words, .. } = &self.command;
         let mut lines = vec![
             format!("The MCP server `{}` needs rights that it does not have:", plain(name)),
             String::new(),
@@ -272,11 +292,55 @@ impl Start {
         if self.has_answered {
             lines.extend([String::new(), "The server starts without them, but may not work.".to_owned()]);
         }
+        if let Some(ending) = &self.ending {
+            lines.extend([String::new(), format!("The server {ending}.")]);
+        }
         lines.extend([String::new(), format!("Its command: {}", plain(&shell_words::join(words)))]);
         if !self.outdated.is_empty() {
-            let files: Vec<String> = files.iter().map(|file| plain(&file.to_string_lossy())).collect();
-            lines.push(format!("Your earlier consent was for other contents of {}.", files.join(", ")));
+            let changed = plain(&listed(&self.changed));
+            lines.push(format!("Your earlier consent was for other contents of {changed}."));
         }
         lines.join("\n")
     }
+
+    /// Returns the part of an error about the files that changed since the consent.
+    fn changes(&self) -> String {
+        if self.changed.is_empty() || !self.written.decided {
+            return String::new();
+        }
+        format!(", because {} changed since your consent", listed(&self.changed))
+    }
+
+    /// Returns the part of an error about a consent for another command with this name.
+    fn other_consent(&self) -> anyhow::Result<String> {
+        let Wrapping { name, words, .. } = &self.command;
+        let named = record::named(&self.dirs, name, self.terminal)?;
+        let others = named.into_iter().filter(|(_, other)| other.decided && other.command != *words);
+        // This command has no record.
+        let is_unknown = self.written.command.is_empty();
+        let Some((_, Wrapped { command: other, .. })) = others.last().filter(|_| is_unknown) else {
+            return Ok(String::new());
+        };
+        let is_program = other.first() != words.first();
+        let shown = |words: &[String]| match words {
+            [program, ..] if is_program => program.clone(),
+            words => shell_words::join(words),
+        };
+        Ok(format!(
+            "; you agreed to `{name}` with `{}`, and this client starts `{}`",
+            shown(&other),
+            shown(words)
+        ))
+    }
+
+    /// Returns the part of an error about a server that ended in its trial.
+    fn ending(&self) -> String {
+        self.ending.as_ref().map_or_else(String::new, |ending| format!("; the server {ending}"))
+    }
+}
+
+/// Returns files for a sentence.
+fn listed(files: &[PathBuf]) -> String {
+    let files: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
+    files.join(", ")
 }

@@ -208,11 +208,12 @@ impl Client {
     fn refuse(self, start: &Start, wanted: &[Right]) -> anyhow::Result<Exit> {
         let command = line(&start.asked, &start.command.name, &start.command.words);
         let rights: Vec<String> = wanted.iter().map(super::given::shown).collect();
+        let name = &start.command.name;
         let text = format!(
-            "the MCP server `{}` was not started: you have not agreed to the rights that it requests ({}); \
+            "the MCP server `{name}` was not started: you have not agreed to the rights that it requests ({}){}; \
              run `{command}` once in a terminal to agree",
-            start.command.name,
             rights.join(", "),
+            [start.changes(), start.other_consent()?, start.ending()].concat(),
         );
         let text = haft_core::report::plain(&text);
         start.terminal.message(format_args!("haft: {text}"));
@@ -229,6 +230,8 @@ impl Client {
 
     /// Relays the messages of client and server until the server has ended.
     async fn pass_on(mut self, mut trial: Trial, mut watcher: Watcher) -> anyhow::Result<Exit> {
+        let is_silent = trial.has_ended && trial.answer.is_none();
+        let client = self.relay.output.clone();
         match trial.answer.take() {
             Some(answer) if !self.is_answered => trial.before.extend(answer),
             Some(_) => {}
@@ -238,14 +241,17 @@ impl Client {
             }
         }
         let passing = match (trial.ends()?, self.input) {
-            (Some((input, output)), Some(client)) => {
-                Some(self.relay.begin(client, End { before: self.held, ..input }, output))
+            (Some((input, output)), Some(lines)) => {
+                Some(self.relay.begin(lines, End { before: self.held, ..input }, output))
             }
             _ => None,
         };
         let status = trial.finish(&mut watcher).await?;
         if let Some(passing) = passing {
             watcher.wait_for(passing).await;
+        }
+        if is_silent || !client.is_used() {
+            watcher.tell_unanswered(status);
         }
         Ok(watch::exit(status))
     }

@@ -35,6 +35,8 @@ pub(super) struct Wrapping {
     /// The executable, as found. A symbolic link is not resolved, because interpreters inspect it.
     pub(super) program: PathBuf,
     pub(super) arguments: Vec<OsString>,
+    /// Whether `PATH` decides which program this is.
+    pub(super) is_on_path: bool,
     /// All words of the command, with absolute paths.
     pub(super) words: Vec<String>,
     /// The files that the words name and that do not belong to the system, without symbolic links. Their contents are
@@ -58,6 +60,7 @@ impl Wrapping {
     /// The program does not exist, or a word is not UTF-8.
     pub(super) fn new(name: Option<String>, command: &[OsString], here: &Path) -> anyhow::Result<Self> {
         let (program, arguments) = command.split_first().context("the command after `--` is missing")?;
+        let is_on_path = !program.as_encoded_bytes().contains(&b'/');
         let program = found(program)?;
         let real = real(&program).with_context(|| format!("`{}` cannot be found", program.display()))?;
         let places = arguments.iter().filter(|word| !word.is_empty()).map(|word| here.join(word));
@@ -78,33 +81,32 @@ impl Wrapping {
         let name = name.unwrap_or_else(|| own_name(&words));
         let key = key(&name, &real, &words);
         let arguments = arguments.to_vec();
-        Ok(Self { name, program, arguments, words, files, started_from, script, named, key })
+        Ok(Self { name, program, arguments, is_on_path, words, files, started_from, script, named, key })
     }
 
-    /// Compares the files with the lines `noted` of a record. Returns new lines if the files are unchanged, and
-    /// `None` if one has changed. Files that the server itself may write (`is_written`) are not compared.
+    /// Compares the files with the lines `noted` of a record. Returns new lines of the unchanged files, and the files
+    /// that have changed. Files that the server itself may write (`is_written`) are not compared.
     ///
     /// # Errors
     /// A file cannot be read.
-    pub(super) fn unchanged(
+    pub(super) fn compared(
         &self,
         noted: &[String],
         is_written: impl Fn(&Path) -> bool,
-    ) -> io::Result<Option<Vec<String>>> {
+    ) -> io::Result<(Vec<String>, Vec<PathBuf>)> {
         let noted: BTreeMap<&str, (&str, &str)> = noted.iter().filter_map(|line| parts(line)).collect();
-        let mut lines = Vec::new();
+        let (mut lines, mut changed) = (Vec::new(), Vec::new());
         for file in self.files.iter().filter(|file| !is_written(file)) {
             let stamp = stamp(file)?;
-            let Some((digest, known)) = file.to_str().and_then(|path| noted.get(path)) else {
-                return Ok(None);
-            };
             // A file with an unchanged stamp is unchanged. Otherwise its content decides.
-            if *known != stamp && *digest != self::digest(file)? {
-                return Ok(None);
+            match file.to_str().and_then(|path| noted.get(path)) {
+                Some((digest, known)) if *known == stamp || *digest == self::digest(file)? => {
+                    lines.push(format!("{digest} {stamp} {}", file.display()));
+                }
+                _ => changed.push(file.clone()),
             }
-            lines.push(format!("{digest} {stamp} {}", file.display()));
         }
-        Ok(Some(lines))
+        Ok((lines, changed))
     }
 
     /// Returns the present state of the files, for a record.

@@ -4,8 +4,10 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use super::super::grant::Wanted;
-use haft_core::grant::{Right, in_home, normalise};
+use haft_core::grant::{Right, RightError, in_home, normalise};
+
+/// The rights of a wrapped server.
+const EXPECTED: &str = "expected `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`";
 
 #[derive(Clone, Debug)]
 pub(super) struct Given(pub(super) Right);
@@ -14,20 +16,24 @@ impl FromStr for Given {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse()? {
-            Wanted::Network => network().map(Self).ok_or_else(String::new),
-            Wanted::Right(Right::Read(path)) => Ok(Self(Right::Read(whole(&path)?))),
-            Wanted::Right(Right::Write(path)) => Ok(Self(Right::Write(whole(&path)?))),
-            Wanted::Right(Right::Host(_)) => {
-                Err("a process reaches every host or none: grant `network`".to_owned())
+        if text == "network" {
+            return network().map(Self).ok_or_else(String::new);
+        }
+        match text.parse() {
+            Ok(Right::Read(path)) => Ok(Self(Right::Read(whole(&path)?))),
+            Ok(Right::Write(path)) => Ok(Self(Right::Write(whole(&path)?))),
+            Ok(Right::Host(_)) => {
+                Err("`--grant` opens the network as a whole or not at all: grant `network`".to_owned())
             }
-            Wanted::Right(Right::State(_) | Right::Cache(_)) => {
+            Ok(Right::State(_) | Right::Cache(_)) => {
                 Err("a wrapped server has its own home directory, which needs no right".to_owned())
             }
-            Wanted::Right(Right::Service(_)) => {
+            Ok(Right::Service(_)) => {
                 Err("a wrapped server is granted no services of this machine".to_owned())
             }
-            Wanted::Right(right) => Ok(Self(right)),
+            Ok(right) => Ok(Self(right)),
+            Err(RightError::Form) => Err(EXPECTED.to_owned()),
+            Err(error) => Err(error.to_string()),
         }
     }
 }

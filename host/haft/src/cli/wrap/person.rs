@@ -2,10 +2,12 @@
 //! Serves no client.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use serde_json::Value;
 
+use super::command::Wrapping;
 use super::record::{self, Copies, MAX_TOOLS};
 use super::tools::{is_usable, sheet};
 use super::trial::Trial;
@@ -58,13 +60,17 @@ async fn finish(
     mut trial: Trial,
     (has_agreed, is_enough): (bool, bool),
 ) -> anyhow::Result<Exit> {
-    let has_answered = trial.answer.is_some();
+    let (has_answered, trial_ending) = (trial.answer.is_some(), trial.ending());
     let tools = if has_answered { trial.tools().await? } else { Vec::new() };
     trial.end().await?;
     if !has_agreed {
         start.decide(&[], true)?;
     }
-    let end = if has_answered { "it answers" } else { "it still does not answer" };
+    let end = match trial_ending {
+        Some(ending) => format!("it {ending}"),
+        None if has_answered => "it answers".to_owned(),
+        None => "it still does not answer".to_owned(),
+    };
     let need = if is_enough { "needs no more rights" } else { "will not be asked about again" };
     start.terminal.message(format_args!("{} {need}: {end}", start.command.name));
     agree_to_tools(&start, &tools, has_agreed && has_answered).await
@@ -79,7 +85,7 @@ async fn agree_to_tools(start: &Start, tools: &[Value], has_agreed: bool) -> any
     let usable = tools.iter().filter(|tool| is_usable(tool));
     let new: Vec<Value> = usable.filter(is_new).take(room).cloned().collect();
     let name = &start.command.name;
-    let agreed = format!("agreed; the server `{}` starts with these rights under any client", plain(name));
+    let agreed = agreed_for(&start.command);
     if new.is_empty() {
         if has_agreed {
             terminal.message(agreed);
@@ -99,6 +105,20 @@ async fn agree_to_tools(start: &Start, tools: &[Value], has_agreed: bool) -> any
     record::keep_copies(&path, Copies::Held, &BTreeMap::new())?;
     terminal.message(agreed);
     Ok(Exit::Success)
+}
+
+/// Returns the message after the user agreed, with the program of the consent.
+fn agreed_for(command: &Wrapping) -> String {
+    let mut text = format!("agreed for `{}`", shell_words::join(&command.words));
+    if let Some(program) = command.program.file_name().filter(|_| command.is_on_path) {
+        let program = program.to_string_lossy();
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            text,
+            "; a client with another PATH may start another `{program}`, and haft then asks again"
+        );
+    }
+    plain(&text)
 }
 
 /// Returns the message after the user did not agree to tools.
@@ -174,9 +194,24 @@ pub(super) async fn widen(
         return Err(Hinted::new("run this at a terminal to grant rights", hint).into());
     }
     let mut end = Exit::Declined;
-    for (path, written) in records(dirs, name, terminal)? {
+    let records = records(dirs, name, terminal)?;
+    let count = records.len();
+    for (index, (path, written)) in records.into_iter().enumerate() {
+        if count > 1 {
+            let at = index + 1;
+            terminal.message(format_args!("{count} commands are called `{}`; {at} of {count}:", plain(name)));
+        }
         let command = plain(&shell_words::join(&written.command));
         terminal.message(format_args!("The MCP server `{}` is `{command}`.", plain(name)));
+        let changed = record::changed(dirs, &path, &written)?;
+        if !changed.is_empty() {
+            let again = super::given::line(rights, name, &written.command);
+            let changed = super::listed(&changed);
+            terminal.message(plain(&format!(
+                "It does not start before you agree again, because {changed} changed since your consent: run `{again}`"
+            )));
+            continue;
+        }
         let rights = if rights.is_empty() { record::declined(&written) } else { rights.to_vec() };
         if rights.is_empty() {
             terminal.message("You declined none of the rights that it requested.");
@@ -190,6 +225,8 @@ pub(super) async fn widen(
             let path = path.display();
             terminal.message(format_args!("saved in {path}; applies from the server's next start"));
             end = Exit::Success;
+        } else {
+            terminal.message("not granted");
         }
     }
     Ok(end)

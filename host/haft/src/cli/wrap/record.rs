@@ -2,6 +2,7 @@
 //! definitions of the command's tools are stored beside the file, to show later changes.
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -40,6 +41,8 @@ pub(super) struct Record {
     /// Whether the command's files differ from the recorded files, so that none of the rights is valid. The tools are
     /// compared nevertheless.
     pub(super) is_outdated: bool,
+    /// The files that differ.
+    pub(super) changed: Vec<PathBuf>,
 }
 
 /// Definitions of tools beside a record.
@@ -63,23 +66,21 @@ pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Rec
     let _alone = locked(&path)?;
     let Some(written) = read(&path)? else { return Ok(None) };
     if (&written.name, &written.command) != (&command.name, &command.words) {
-        return Ok(Some(Record { written: Wrapped::default(), is_outdated: true }));
+        return Ok(Some(Record { is_outdated: true, ..Record::default() }));
     }
     let is_written = |file: &Path| written.grant.write.iter().any(|own| file.starts_with(&own.value));
-    let files = command.unchanged(&written.files, is_written);
-    let files = files.context("cannot compare the files of the command")?;
-    match files {
-        Some(files) => {
-            // The same files may have new stamps.
-            let is_new = files != written.files;
-            let written = Wrapped { files, ..written };
-            if is_new {
-                write(&path, &as_written(&written))?;
-            }
-            Ok(Some(Record { written, is_outdated: false }))
-        }
-        None => Ok(Some(Record { written, is_outdated: true })),
+    let compared = command.compared(&written.files, is_written);
+    let (files, changed) = compared.context("cannot compare the files of the command")?;
+    if !changed.is_empty() {
+        return Ok(Some(Record { written, is_outdated: true, changed }));
     }
+    // The same files may have new stamps.
+    let is_new = files != written.files;
+    let written = Wrapped { files, ..written };
+    if is_new {
+        write(&path, &as_written(&written))?;
+    }
+    Ok(Some(Record { written, is_outdated: false, changed }))
 }
 
 /// Records that the user granted `command` these rights, and declined the others. Returns the file of the record.
@@ -132,6 +133,18 @@ pub(super) fn named(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Resu
         }
     }
     Ok(named)
+}
+
+/// Returns the files of the command of the record `shown` at `path` that changed since the consent. Empty if the
+/// command cannot be found.
+///
+/// # Errors
+/// The record cannot be read.
+pub(super) fn changed(dirs: &Dirs, path: &Path, shown: &Wrapped) -> anyhow::Result<Vec<PathBuf>> {
+    let words: Vec<OsString> = shown.command.iter().map(OsString::from).collect();
+    let command = Wrapping::new(Some(shown.name.clone()), &words, &dirs.here).ok();
+    let Some(command) = command.filter(|command| place(dirs, command) == path) else { return Ok(Vec::new()) };
+    Ok(load(dirs, &command)?.filter(|record| record.written.decided).unwrap_or_default().changed)
 }
 
 /// Grants more rights to the command of the record `shown` at `path`.

@@ -10,6 +10,7 @@ mod tests;
 use std::fs::File;
 use std::io::{self, BufReader, Cursor, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard};
 
 use anyhow::Context;
@@ -36,7 +37,10 @@ pub(super) struct Relay {
 }
 
 /// The output to the client. Each line is written as a whole.
-pub(super) struct Output(Lock<Option<File>>);
+pub(super) struct Output {
+    client: Lock<Option<File>>,
+    is_used: AtomicBool,
+}
 
 /// One end of a pipe, with bytes that were read from it already, or that are written to it first.
 pub(super) struct End {
@@ -49,7 +53,7 @@ impl Relay {
     /// Standard output is closed.
     pub(super) fn new(start: &Start) -> anyhow::Result<Self> {
         let output = io::stdout().as_fd().try_clone_to_owned().context("cannot write to the client")?;
-        let output = Arc::new(Output(Lock::new(Some(output.into()))));
+        let output = Arc::new(Output::new(output.into()));
         let tools = Arc::new(Tools::new(start));
         let (sent, received) =
             (Sent::new(output.clone(), tools.clone()), Received::new(output.clone(), tools));
@@ -79,17 +83,27 @@ impl End {
 }
 
 impl Output {
+    fn new(client: File) -> Self {
+        Self { client: Lock::new(Some(client)), is_used: AtomicBool::new(false) }
+    }
+
+    /// Returns whether a line was written.
+    pub(super) fn is_used(&self) -> bool {
+        self.is_used.load(Ordering::Relaxed)
+    }
+
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
         self.lock().write_all(bytes)
     }
 
     fn lock(&self) -> Guard<'_> {
-        Guard(self.0.lock())
+        self.is_used.store(true, Ordering::Relaxed);
+        Guard(self.client.lock())
     }
 
     /// Closes the output.
     fn close(&self) {
-        *self.0.lock() = None;
+        *self.client.lock() = None;
         // Without `/dev/null` the output is closed when haft ends.
         let _ = attached::close_output();
     }

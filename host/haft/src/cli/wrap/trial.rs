@@ -17,11 +17,12 @@ use tokio::time::{Instant, sleep_until, timeout};
 
 use super::Start;
 use super::relay::End;
-use super::watch::Watcher;
+use super::watch::{self, Watcher};
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
 use haft_sandbox::attached::Attached;
 use haft_sandbox::confine::Refusal;
+use haft_sandbox::process::ProcessError;
 
 /// Maximum bytes of a line that haft reads as a message. A longer line passes and is not read as a message.
 pub(super) const MAX_LINE: u64 = 1 << 20;
@@ -50,7 +51,9 @@ type Streams = (Sender, BufReader<Receiver>);
 /// A trial of a server.
 pub(super) struct Trial {
     pub(super) grant: Grant,
-    pub(super) server: Attached,
+    /// The server. `None` after `ended` has its end.
+    server: Option<Attached>,
+    ended: Option<Result<ExitStatus, ProcessError>>,
     /// The pipes of the server. `None` after the relay has taken them.
     streams: Option<Streams>,
     /// The server's output before its answer.
@@ -79,7 +82,8 @@ impl Trial {
         let errors = tokio::spawn(pass_on_errors(receiver(errors.into())?, words.clone()));
         Ok(Self {
             grant,
-            server,
+            server: Some(server),
+            ended: None,
             streams: Some((
                 Sender::from_owned_fd(input.into()).context("cannot write to a pipe")?,
                 BufReader::with_capacity(CHUNK, receiver(output.into())?),
@@ -105,6 +109,9 @@ impl Trial {
             self.refused.retain(|refusal| !refusal.is_folder_of(self.script.as_deref()));
         } else if self.has_ended {
             self.hear_out().await;
+            if let Some(server) = self.server.take() {
+                self.ended = Some(server.finish().await);
+            }
         }
         Ok(())
     }
@@ -132,7 +139,8 @@ impl Trial {
     }
 
     async fn exchange(&mut self, request: &[u8], id: &Value) -> anyhow::Result<()> {
-        let Self { server, streams: Some((input, output)), before, refused, silent, .. } = self else {
+        let Self { server: Some(server), streams: Some((input, output)), before, refused, silent, .. } = self
+        else {
             return Ok(());
         };
         let mut deadline = Instant::now() + *silent;
@@ -187,6 +195,11 @@ impl Trial {
         self.answer.is_none().then(words)
     }
 
+    /// Returns how the server ended, if it has not answered.
+    pub(super) fn ending(&self) -> Option<String> {
+        self.ended.as_ref()?.as_ref().ok().map(|status| watch::unanswered(*status))
+    }
+
     /// Returns the server's input and output for a relay, with the bytes that were read from the output.
     pub(super) fn ends(&mut self) -> anyhow::Result<Option<(End, End)>> {
         let Some((input, output)) = self.streams.take() else { return Ok(None) };
@@ -199,20 +212,24 @@ impl Trial {
 
     /// Waits for the server's end.
     pub(super) async fn finish(mut self, watcher: &mut Watcher) -> anyhow::Result<ExitStatus> {
+        let Some(mut server) = self.server.take() else {
+            return Ok(self.ended.context("the server was not started")??);
+        };
         if !self.has_ended {
-            watcher.watch(&mut self.server).await?;
+            watcher.watch(&mut server).await?;
         }
         self.hear_out().await;
-        Ok(self.server.finish().await?)
+        Ok(server.finish().await?)
     }
 
     /// Ends the server now.
     pub(super) async fn end(mut self) -> anyhow::Result<()> {
         self.streams = None;
-        self.server.stop();
-        while !self.has_ended && self.server.refusal().await?.is_some() {}
+        let Some(mut server) = self.server.take() else { return Ok(()) };
+        server.stop();
+        while !self.has_ended && server.refusal().await?.is_some() {}
         // The exit status does not matter.
-        let _ = self.server.finish().await;
+        let _ = server.finish().await;
         Ok(())
     }
 }

@@ -84,6 +84,12 @@ impl Watcher {
         }
     }
 
+    /// Reports that the server ended with `status` and has not answered.
+    pub(super) fn tell_unanswered(&self, status: ExitStatus) {
+        let text = format!("haft: {}: the server {}", self.name, unanswered(status));
+        self.terminal.message(plain(&text));
+    }
+
     /// Waits until the client has read the server's last output.
     pub(super) async fn wait_for(&mut self, passing: JoinHandle<()>) {
         tokio::select! {
@@ -116,13 +122,13 @@ pub(super) fn tell(terminal: Terminal, refusal: &Refusal, (name, grant): (&str, 
 fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
     let way_out = match proposal::right(refusal, grant) {
         Some(right) => line(&[right], name, &[]),
-        None => why_closed(refusal, grant),
+        None => why_closed(refusal, name, grant),
     };
     plain(&format!("haft: {name} was refused to {refusal}: {way_out}"))
 }
 
 /// Returns the reason why no right is proposed.
-fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
+fn why_closed(refusal: &Refusal, name: &str, grant: &Grant) -> String {
     let path = match refusal {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => path,
         Refusal::Socket(_) => return "services of this machine are off".to_owned(),
@@ -132,8 +138,8 @@ fn why_closed(refusal: &Refusal, grant: &Grant) -> String {
     };
     match grant.closed_at(path).map(|closed| closed.why) {
         Some(Why::Store(store)) => {
-            let right = super::given::shown(&Right::Credentials(store));
-            format!("it belongs to the credential store `{store}`; `--grant {right}` allows it")
+            let allowing = line(&[Right::Credentials(store)], name, &[]);
+            format!("it belongs to the credential store `{store}`; `{allowing}` allows it")
         }
         Some(Why::Own) => "it belongs to haft".to_owned(),
         Some(Why::Denied) => "`deny` blocks it".to_owned(),
@@ -164,6 +170,16 @@ fn is_hung_up() -> bool {
     let polled = poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     let [input] = &events;
     polled.is_ok() && input.revents().intersects(PollFlags::HUP | PollFlags::ERR)
+}
+
+/// Returns how a server ended that has not answered.
+pub(super) fn unanswered(status: ExitStatus) -> String {
+    let end = match (status.code(), status.signal()) {
+        (Some(code), _) => format!("with exit code {code}"),
+        (None, signal) => format!("by signal {}", signal.unwrap_or_default()),
+    };
+    let doubt = if status.success() { "" } else { "; this may not be a matter of rights" };
+    format!("ended {end} before it answered{doubt}")
 }
 
 /// Ends haft in the same way as its server: by the same signal, or with the same code.

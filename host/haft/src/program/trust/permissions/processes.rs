@@ -25,23 +25,14 @@ impl Finder<'_> {
         // One text in two folders is about different files.
         let folder = skill.as_ref().map(|folder| folder.to_string_lossy());
         let skill = folder.map(|folder| format!(" of the skill in {}", shell_words::quote(&folder)));
-        let skill = skill.unwrap_or_default();
+        let called = format!("`{name}`{}", skill.unwrap_or_default());
         let own = own_grant(grant.as_ref());
         let text = match transport {
             Transport::Stdio { command, env } => {
-                format!(
-                    "`{name}`{skill}: {}{}{own}",
-                    shell_words::join(&command.value),
-                    values("; with", env)
-                )
+                format!("{called}: {}{}{own}", shell_words::join(&command.value), values("; with", env))
             }
             Transport::Http { url, headers, oauth } => {
-                format!(
-                    "`{name}`{skill} at {}{}{}",
-                    url.value,
-                    values("; header", headers),
-                    oauth.terms(place)
-                )
+                format!("{called} at {}{}{}", url.value, values("; header", headers), oauth.terms(place))
             }
         };
         let free = if *pinned { "" } else { "; its tools may change" };
