@@ -4,6 +4,7 @@
 
 #![expect(clippy::disallowed_methods, reason = "these tests start haft itself, and hosts")]
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{BuildHasher, RandomState};
 use std::io::{BufRead, BufReader};
@@ -190,6 +191,25 @@ fn programs_use_a_host_with_a_placeholder() {
     assert!(log.contains("with the secret `key`"), "{log}");
     let kept = serde_json::to_string(&world.journal()).unwrap();
     assert!(kept.contains("with the secret `key`") && !kept.contains(&world.secret), "{kept}");
+}
+
+/// The connections of a child to a host share haft's connections to the host; those of another child do not.
+#[test]
+fn a_child_shares_connections_to_a_host() {
+    let world = World::new();
+    world.program("");
+    let url = format!("https://localhost:{}/ok", world.port());
+    let command = format!(
+        "for i in 1 2 3 4 5 6 7 8; do curl -sS -o /dev/null -D - -H \"X-Key: $TOKEN\" {url} | grep -i x-peer; done"
+    );
+    let peers = || -> Vec<String> { world.bash(&command).stdout.lines().map(str::to_owned).collect() };
+    let [first, second] = [peers(), peers()];
+    assert!(first.len() == 8 && second.len() == 8, "{first:?} {second:?}");
+    let [mut first, second] = [first, second].map(BTreeSet::from_iter);
+    // A connection that was idle for a while is not used again.
+    assert!(first.len() < 8 && second.len() < 8, "{first:?} {second:?}");
+    first.retain(|peer| second.contains(peer));
+    assert!(first.is_empty(), "{first:?}");
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! The cost of single hosts: a child that connects to a granted host of this machine compared to an unconfined child,
-//! in turn. Small requests, 1 GiB, the start of a child, and the memory of haft with many open connections. Prints a
+//! in turn. Small requests, 1 GiB, the start of a child, HTTPS with and without a secret, and the memory of haft with many open connections. Prints a
 //! table; no time fails the benchmark.
 //!
 //! `cargo bench --bench egress`
@@ -13,6 +13,8 @@
 
 #[path = "rounds.rs"]
 mod rounds;
+#[path = "egress/tls.rs"]
+mod tls;
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -45,6 +47,9 @@ fn main() {
     if words.next().as_deref() == Some("client") {
         let mut word = || words.next().unwrap();
         return client(&word(), word().parse().unwrap());
+    }
+    if tls::has_run_with_authority() {
+        return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(measure());
@@ -131,38 +136,49 @@ async fn measure() {
     for (deed, usual) in [("requests", ROUNDS), ("bytes", ROUNDS)] {
         let mut times = [Vec::new(), Vec::new(), Vec::new()];
         for _ in 0..rounds(usual) {
-            times[0].push(plain(deed, port).await);
-            times[1].push(confined(&by_open, &open, deed, port).await.0);
-            times[2].push(confined(&by_hosts, &hosts, deed, port).await.0);
+            times[0].push(plain(own(deed, port)).await);
+            times[1].push(confined(&by_open, &open, own(deed, port)).await.0);
+            times[2].push(confined(&by_hosts, &hosts, own(deed, port)).await.0);
         }
         report(deed, times.map(median));
     }
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     for _ in 0..rounds(STARTS) {
         let started = Instant::now();
-        plain("nothing", port).await;
+        plain(own("nothing", port)).await;
         times[0].push(started.elapsed());
-        times[1].push(confined(&by_open, &open, "nothing", port).await.1);
-        times[2].push(confined(&by_hosts, &hosts, "nothing", port).await.1);
+        times[1].push(confined(&by_open, &open, own("nothing", port)).await.1);
+        times[2].push(confined(&by_hosts, &hosts, own("nothing", port)).await.1);
     }
     report("start of a child", times.map(median));
+    tls::measure(&by_hosts, &open.clone().with_network(false)).await;
     println!("no connection: haft has {} KiB", memory("self"));
-    confined(&by_hosts, &hosts, "held", port).await;
+    confined(&by_hosts, &hosts, own("held", port)).await;
 }
 
-async fn plain(deed: &str, port: u16) -> Duration {
+/// Returns the words of this program as a client.
+fn own(deed: &str, port: u16) -> Vec<String> {
+    let program = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+    [program, "client".to_owned(), deed.to_owned(), port.to_string()].into()
+}
+
+async fn plain(words: Vec<String>) -> Duration {
     #[expect(clippy::disallowed_methods, reason = "what single hosts are compared with")]
-    let mut command = tokio::process::Command::new(std::env::current_exe().unwrap());
-    command.args(["client", deed, &port.to_string()]).stdin(Stdio::null());
+    let mut command = tokio::process::Command::new(&words[0]);
+    command.args(&words[1..]).stdin(Stdio::null());
     took(&String::from_utf8(command.output().await.unwrap().stdout).unwrap())
 }
 
 /// Returns the duration that the child reports, and the duration of the whole run.
-async fn confined(confiner: &Confiner, grant: &Grant, deed: &str, port: u16) -> (Duration, Duration) {
+async fn confined(confiner: &Confiner, grant: &Grant, words: Vec<String>) -> (Duration, Duration) {
+    let variables = ["PATH", "SSL_CERT_FILE"];
     let job = ProcessSpec {
-        program: std::env::current_exe().unwrap(),
-        arguments: ["client", deed, &port.to_string()].map(Into::into).to_vec(),
-        environment: Vec::new(),
+        program: words[0].clone().into(),
+        arguments: words[1..].iter().map(Into::into).collect(),
+        environment: variables
+            .iter()
+            .filter_map(|name| Some((name.into(), std::env::var_os(name)?)))
+            .collect(),
         input: Vec::new(),
         output: Output::Merged,
         limit: 1000,

@@ -78,6 +78,7 @@ class Host(http.server.BaseHTTPRequestHandler):
         print(self.command, self.path.partition("?")[0], status, self.headers.get("Host"), flush=True)
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        self.send_header("X-Peer", str(self.client_address[1]))
         if status != 204:
             self.send_header("Content-Length", str(len(body)))
         for name, value in headers.items():

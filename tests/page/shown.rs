@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::browser::Browser;
 use crate::agent::fake::{Fake, calls, says};
-use crate::common::wait::until;
+use crate::common::wait::{self, until};
 use crate::serve::Stage;
 use crate::serve::peer::Peer;
 
@@ -22,8 +22,12 @@ fn a_call_is_shown_as_it_begins_and_ends() {
     let stage = Stage::new("");
     let browser = Browser::open(&stage);
     let stream = browser.stream();
-    call(&stage, "bash", &json!({"command": "echo 4711"}));
+    // The page may see a short call only when it has ended.
+    let arguments = json!({"command": "echo 4711; until [ -e shown ]; do sleep 0.02; done"}).to_string();
+    let mut running = stage.command(&["call", "bash", &arguments]).spawn().unwrap();
     let begun = stream.row("bash", "running");
+    std::fs::write(stage.path("shown"), "").unwrap();
+    assert!(wait::ended(&mut running).success());
     let ended = stream.row("bash", "ok");
     assert_eq!(begun["id"], ended["id"]);
     assert!(ended["ms"].as_f64().unwrap() > 0.0 && ended["waited"].is_null(), "{ended}");

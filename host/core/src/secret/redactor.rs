@@ -7,7 +7,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use aho_corasick::AhoCorasick;
+use aho_corasick::{AhoCorasick, packed};
 use secrecy::{ExposeSecret, SecretString};
 
 use super::{MIN_SECRET, REDACTED, encodings_of};
@@ -26,6 +26,12 @@ pub(super) struct Known {
     encodings: Vec<String>,
     /// The beginnings and ends of the encodings, two for each; `None` if they could not be compiled.
     edges: Option<AhoCorasick>,
+    /// Finds the first of the edges with vector instructions; `None` if they are too many, or the processor has none.
+    first_edge: Option<packed::Searcher>,
+    /// The first bytes of the encodings, in order.
+    firsts: Vec<u8>,
+    /// The length of the longest encoding, in bytes.
+    longest: usize,
 }
 
 /// The number of bytes at either end that identify a long secret. A shorter part of a cut secret may remain.
@@ -73,26 +79,7 @@ impl Redactor {
     /// Replaces every secret in `bytes` by `***`.
     pub fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.known().secrets(&bytes);
-        if secrets.is_empty() {
-            return bytes;
-        }
-        let mut clean = Vec::with_capacity(bytes.len());
-        let mut from = 0;
-        for secret in secrets {
-            clean.extend_from_slice(bytes.get(from..secret.start).unwrap_or_default());
-            clean.extend_from_slice(REDACTED.as_bytes());
-            from = secret.end;
-        }
-        clean.extend_from_slice(bytes.get(from..).unwrap_or_default());
-        clean
-    }
-
-    /// Replaces every byte of every secret in `bytes` by `*`.
-    fn mask(&self, mut bytes: Vec<u8>) -> Vec<u8> {
-        for secret in self.known().secrets(&bytes) {
-            bytes.get_mut(secret).unwrap_or_default().fill(b'*');
-        }
-        bytes
+        if secrets.is_empty() { bytes } else { replaced(&bytes, &secrets, false) }
     }
 
     pub(super) fn known(&self) -> Arc<Known> {
@@ -108,7 +95,12 @@ impl Known {
             let (head, tail) = (form.as_bytes().get(..length), form.as_bytes().get(form.len() - length..));
             [head.unwrap_or_default(), tail.unwrap_or_default()]
         });
-        Self { edges: AhoCorasick::new(edges).ok(), encodings }
+        let different: BTreeSet<&[u8]> = edges.clone().collect();
+        let first_edge = packed::Searcher::new(different);
+        let edges = AhoCorasick::new(edges).ok();
+        let firsts: BTreeSet<u8> = encodings.iter().filter_map(|form| form.bytes().next()).collect();
+        let longest = encodings.iter().map(String::len).max().unwrap_or(0);
+        Self { edges, first_edge, firsts: firsts.into_iter().collect(), longest, encodings }
     }
 
     /// Returns the ranges of secrets in `text`, in order and without overlaps.
@@ -117,6 +109,9 @@ impl Known {
             return Vec::new();
         }
         let Some(edges) = &self.edges else { return std::iter::once(0..text.len()).collect() };
+        if self.first_edge.as_ref().is_some_and(|searcher| searcher.find(text).is_none()) {
+            return Vec::new();
+        }
         let mut found = Vec::new();
         // The compared length for each encoding, so that a repetitive text is not compared again from every
         // repetition.
@@ -144,11 +139,11 @@ impl Known {
 
     /// Returns the offset where a secret may begin that the end of `text` cuts off.
     pub(super) fn beginning(&self, text: &[u8]) -> usize {
-        let longest = self.encodings.iter().map(String::len).max().unwrap_or(0);
-        let from = text.len().saturating_sub(longest.saturating_sub(1));
+        let from = text.len().saturating_sub(self.longest.saturating_sub(1));
         let begins = |at: &usize| {
-            let rest = text.get(*at..);
-            rest.is_some_and(|rest| self.encodings.iter().any(|form| form.as_bytes().starts_with(rest)))
+            let rest = text.get(*at..).unwrap_or_default();
+            rest.first().is_some_and(|first| self.firsts.contains(first))
+                && self.encodings.iter().any(|form| form.as_bytes().starts_with(rest))
         };
         (from..text.len()).find(begins).unwrap_or(text.len())
     }
@@ -180,6 +175,20 @@ fn edge(form: &str) -> usize {
 /// Returns the length of the common prefix.
 fn alike<'a>(first: impl Iterator<Item = &'a u8>, second: impl Iterator<Item = &'a u8>) -> usize {
     first.zip(second).take_while(|(first, second)| first == second).count()
+}
+
+/// Returns `bytes` with `***` in place of the ranges `secrets`, or with `*` in place of each of their bytes.
+fn replaced(bytes: &[u8], secrets: &[Range<usize>], keeps_length: bool) -> Vec<u8> {
+    let mut clean = Vec::with_capacity(bytes.len());
+    let mut from = 0;
+    for secret in secrets {
+        clean.extend_from_slice(bytes.get(from..secret.start).unwrap_or_default());
+        let stars = if keeps_length { secret.len() } else { REDACTED.len() };
+        clean.resize(clean.len() + stars, b'*');
+        from = secret.end;
+    }
+    clean.extend_from_slice(bytes.get(from..).unwrap_or_default());
+    clean
 }
 
 /// Sorts ranges, and merges those that touch.
@@ -253,19 +262,33 @@ impl ByteStream {
         Self { redactor, keeps_length, held: Vec::new() }
     }
 
-    /// Returns the bytes up to the possible beginning of an incomplete secret.
-    pub fn push(&mut self, piece: &[u8]) -> Vec<u8> {
-        self.held.extend_from_slice(piece);
+    /// Returns the bytes up to the possible beginning of an incomplete secret: those of `piece` itself if they are
+    /// unchanged.
+    pub fn push<'p>(&mut self, piece: &'p [u8]) -> Cow<'p, [u8]> {
+        let bytes = if self.held.is_empty() {
+            Cow::Borrowed(piece)
+        } else {
+            self.held.extend_from_slice(piece);
+            Cow::Owned(std::mem::take(&mut self.held))
+        };
         let known = self.redactor.known();
-        let mut cut = known.beginning(&self.held);
-        let mut secrets = known.secrets(&self.held);
+        let mut cut = known.beginning(&bytes);
+        let mut secrets = known.secrets(&bytes);
         // A secret across the cut is withheld completely.
         while let Some(last) = secrets.pop_if(|last| last.end > cut) {
             cut = cut.min(last.start);
         }
-        let rest = self.held.split_off(cut);
-        let bytes = std::mem::replace(&mut self.held, rest);
-        self.redacted(bytes)
+        self.held = bytes.get(cut..).unwrap_or_default().to_vec();
+        match bytes {
+            _ if !secrets.is_empty() => {
+                replaced(bytes.get(..cut).unwrap_or_default(), &secrets, self.keeps_length).into()
+            }
+            Cow::Borrowed(piece) => piece.get(..cut).unwrap_or_default().into(),
+            Cow::Owned(mut bytes) => {
+                bytes.truncate(cut);
+                bytes.into()
+            }
+        }
     }
 
     /// Returns whether the bytes keep their number.
@@ -281,11 +304,7 @@ impl ByteStream {
     /// Returns the withheld bytes, at the end.
     pub fn finish(&mut self) -> Vec<u8> {
         let bytes = std::mem::take(&mut self.held);
-        self.redacted(bytes)
-    }
-
-    fn redacted(&self, bytes: Vec<u8>) -> Vec<u8> {
-        if self.keeps_length { self.redactor.mask(bytes) } else { self.redactor.redact_bytes(bytes) }
+        replaced(&bytes, &self.redactor.known().secrets(&bytes), self.keeps_length)
     }
 }
 

@@ -144,8 +144,8 @@ impl ServerError {
                     .to_owned(),
             ],
             Self::Late(_) => vec![
-                "run `haft serve`: it waits up to `start` in `[mcp_servers.limits]`, and stores the list for \
-                 other commands"
+                "its tools come when the list is there: `haft serve` waits up to `start` in \
+                 `[mcp_servers.limits]`, and stores the list for other commands"
                     .to_owned(),
             ],
             Self::Ended { hints, .. } => hints.clone(),

@@ -149,3 +149,29 @@ proptest! {
         prop_assert_eq!(out, whole);
     }
 }
+
+proptest! {
+    /// Bytes that arrive in pieces are redacted as those that arrive at once, and what is not a secret is not copied.
+    #[test]
+    fn bytes_in_pieces_are_treated_as_whole_ones(
+        before in "[a-c0-9 ]{0,20}", after in "[a-c0-9 ]{0,20}", size in 1_usize..40, keeps_length in any::<bool>(),
+    ) {
+        let secret = SECRETS[0];
+        let whole = format!("{before}{secret}{after}").into_bytes();
+        let mut stream = ByteStream::new(REDACTOR.clone(), keeps_length);
+        let mut clean: Vec<u8> = Vec::new();
+        for piece in whole.chunks(size) {
+            clean.extend_from_slice(&stream.push(piece));
+        }
+        clean.extend(stream.finish());
+        let stars = "*".repeat(if keeps_length { secret.len() } else { 3 });
+        prop_assert_eq!(String::from_utf8(clean).unwrap(), format!("{before}{stars}{after}"));
+    }
+}
+
+#[test]
+fn bytes_without_a_secret_are_not_copied() {
+    let mut stream = ByteStream::new(redactor(&[KEY]), true);
+    let piece = [b'.'; 100];
+    assert!(matches!(stream.push(&piece), Cow::Borrowed(unchanged) if unchanged == piece));
+}

@@ -35,21 +35,17 @@ impl Account {
         let own = self.registered(&published, &provider.client_id, "identity_provider.client_secret").await?;
         let there = self.registered(metadata, id, "client_secret").await?;
         let resource = self.url()?;
-        let token = match (self.secret("id_token").await?, self.secret("refresh_token").await?) {
-            (Some(token), _) => {
-                EmaExchangeRequest::new_with_id_token(own, there, resource.as_str(), &token)
-                    .with_scopes(scopes)
-                    .exchange(&at_provider, exchange)
-                    .await
-            }
-            (None, token) => {
-                let token = RefreshToken::new(token.unwrap_or_default());
-                EmaExchangeRequest::new(own, there, resource.as_str(), &token)
-                    .with_scopes(scopes)
-                    .exchange(&at_provider, exchange)
-                    .await
-            }
+        let id_token = self.secret("id_token").await?;
+        let refresh_token = match id_token {
+            Some(_) => String::new(),
+            None => self.secret("refresh_token").await?.unwrap_or_default(),
         };
+        let refresh_token = RefreshToken::new(refresh_token);
+        let request = match &id_token {
+            Some(token) => EmaExchangeRequest::new_with_id_token(own, there, resource.as_str(), token),
+            None => EmaExchangeRequest::new(own, there, resource.as_str(), &refresh_token),
+        };
+        let token = request.with_scopes(scopes).exchange(&at_provider, exchange).await;
         let token = token.map_err(|error| refused(&error))?;
         stored(id, metadata, response(&token), token.scopes.into_iter().collect())
     }

@@ -4,6 +4,7 @@
 
 mod answer;
 mod authority;
+mod buffered;
 mod forward;
 mod intercepted;
 mod outside;
@@ -13,6 +14,7 @@ mod sigv4;
 mod swap;
 mod upgrade;
 
+use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -30,7 +32,7 @@ use tokio::time::timeout;
 
 use self::authority::{Authority, CA_VARIABLES};
 use self::intercepted::Intercepted;
-use self::outside::Dial;
+use self::outside::Route;
 use super::Records;
 use super::connect;
 use super::message::Request;
@@ -46,6 +48,8 @@ const CA_FILE: &str = "ca.pem";
 const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 /// Limit on a child's connections to hosts of secrets at one time.
 const MAX_CONNECTIONS: usize = 256;
+/// Limit on the addresses whose connections are kept.
+const MAX_ROUTES: usize = 64;
 /// Time limit for a connection inside of this machine.
 const INSIDE: Duration = Duration::from_secs(5);
 /// Time limit for a connection to a host, for a child that waits.
@@ -59,6 +63,7 @@ const MAX_STRANGERS: usize = 16;
 #[derive(Debug)]
 pub(in crate::confine) struct Relay {
     shared: Arc<Shared>,
+    routes: Lock<HashMap<(Option<String>, SocketAddr), Arc<Route>>>,
     connections: Lock<JoinSet<()>>,
     limit: Arc<Semaphore>,
 }
@@ -99,7 +104,8 @@ impl Relay {
         let held = secrets.iter().map(held).collect::<io::Result<_>>()?;
         let authority = Authority::new().map_err(io::Error::other)?;
         let shared = Arc::new(Shared { held, authority, redactor, records });
-        Ok(Self { shared, connections: Lock::default(), limit: Arc::new(Semaphore::new(MAX_CONNECTIONS)) })
+        let limit = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+        Ok(Self { shared, routes: Lock::default(), connections: Lock::default(), limit })
     }
 
     /// Returns the files for [`GIVEN`], by their names.
@@ -146,10 +152,9 @@ impl Relay {
         let Ok(permit) = self.limit.clone().try_acquire_owned() else {
             return (Errno::CONNREFUSED.raw_os_error(), None);
         };
-        match opened(name, request).await {
-            Ok((socket, inside, outside)) => {
-                let intercepted =
-                    Intercepted::new(self.shared.clone(), hosts, Dial::new(name, request.address, outside));
+        match self.opened(name, request).await {
+            Ok((socket, inside, route)) => {
+                let intercepted = Intercepted::new(self.shared.clone(), hosts, route);
                 let mut connections = self.connections.lock();
                 while connections.try_join_next().is_some() {}
                 connections.spawn(async move {
@@ -164,6 +169,37 @@ impl Relay {
             }
         }
     }
+
+    /// Opens a connection from the child to haft if the address can be reached: programs try another address if it
+    /// cannot.
+    async fn opened(
+        &self,
+        name: Option<&str>,
+        request: &Request,
+    ) -> io::Result<(OwnedFd, TcpStream, Arc<Route>)> {
+        let route = self.route(name, request.address)?;
+        let late = |_| io::Error::from(Errno::TIMEDOUT);
+        // A program that does not wait has other tasks.
+        let limit = request.wait.map_or(NOT_WAITING, |limit| Duration::from_millis(limit.get()).min(WAITING));
+        timeout(limit, route.dial.check()).await.map_err(late)??;
+        let (socket, inside) = timeout(INSIDE, pair(request.is_v6)).await.map_err(late)??;
+        Ok((socket, inside, route))
+    }
+
+    /// Returns the route to an address to which `name` led.
+    fn route(&self, name: Option<&str>, address: SocketAddr) -> io::Result<Arc<Route>> {
+        let key = (name.map(str::to_owned), address);
+        let mut routes = self.routes.lock();
+        if let Some(known) = routes.get(&key) {
+            return Ok(known.clone());
+        }
+        let route = Arc::new(Route::new(name, address).map_err(io::Error::other)?);
+        if routes.len() >= MAX_ROUTES {
+            routes.clear();
+        }
+        routes.insert(key, route.clone());
+        Ok(route)
+    }
 }
 
 impl Shared {
@@ -172,16 +208,6 @@ impl Shared {
         let destination = Destination::new(scheme.name(), &format!("{host}:{port}"))?;
         self.held.iter().any(|held| held.secret.is_for(&destination)).then_some(destination)
     }
-}
-
-/// Opens the connection outside, and then one from the child to haft: programs try another address if there is none.
-async fn opened(name: Option<&str>, request: &Request) -> io::Result<(OwnedFd, TcpStream, TcpStream)> {
-    let late = |_| io::Error::from(Errno::TIMEDOUT);
-    // A program that does not wait has other tasks.
-    let limit = request.wait.map_or(NOT_WAITING, |limit| Duration::from_millis(limit.get()).min(WAITING));
-    let outside = timeout(limit, outside::opened(name, request.address)).await.map_err(late)??;
-    let (socket, inside) = timeout(INSIDE, pair(request.is_v6)).await.map_err(late)??;
-    Ok((socket, inside, outside))
 }
 
 /// Returns the two ends of a connection on this machine's loopback interface: a socket of the child's family, whose

@@ -1,5 +1,6 @@
 //! Answers to a child: those of hosts, without the secrets that they repeat, and haft's own.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -100,7 +101,10 @@ impl Body for Redacted {
         loop {
             let clean = match ready!(Pin::new(&mut own.body).poll_frame(context)) {
                 Some(Ok(frame)) => match (frame.into_data(), &mut own.stream) {
-                    (Ok(data), Some(stream)) => stream.push(&data).into(),
+                    (Ok(data), Some(stream)) => match stream.push(&data) {
+                        Cow::Borrowed(unchanged) => data.slice_ref(unchanged),
+                        Cow::Owned(clean) => clean.into(),
+                    },
                     (Ok(data), None) => data,
                     (Err(frame), _) => {
                         own.trailers = frame.into_trailers().ok();

@@ -1,6 +1,5 @@
 //! Judges the requests of one connection, and sends the permitted ones with their secrets.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +13,7 @@ use tokio::time::timeout;
 
 use super::super::Connection;
 use super::answer::AnswerBody;
-use super::outside::Client;
+use super::outside::Route;
 use super::request::{self, WithoutTrailers};
 use super::swap::swap;
 use super::{Held, Shared, answer, sigv4, upgrade};
@@ -33,8 +32,8 @@ pub(super) struct Forward {
     shared: Arc<Shared>,
     /// The host to which the connection was permitted; `None` if its name is not granted.
     destination: Option<Destination>,
-    address: SocketAddr,
-    client: Client,
+    route: Arc<Route>,
+    is_h2: bool,
     upgraded: Lock<JoinSet<()>>,
 }
 
@@ -42,9 +41,10 @@ impl Forward {
     pub(super) fn new(
         shared: Arc<Shared>,
         destination: Option<Destination>,
-        (address, client): (SocketAddr, Client),
+        route: Arc<Route>,
+        is_h2: bool,
     ) -> Self {
-        Self { shared, destination, address, client, upgraded: Lock::default() }
+        Self { shared, destination, route, is_h2, upgraded: Lock::default() }
     }
 
     /// Waits for the end of a connection that was upgraded.
@@ -79,15 +79,16 @@ impl Forward {
         used.extend(signed(&mut parts, &held)?);
         for name in used {
             let (host, secret) = (Some(destination.name().to_owned()), Some(name.to_owned()));
-            let (others, address) = (Vec::new(), self.address);
+            let (others, address) = (Vec::new(), self.route.dial.address);
             let used = Connection { name: host, others, address, count: 1, secret, bytes: None };
             self.shared.records.connections.add(&used);
         }
-        let sent =
-            timeout(ANSWER, self.client.request(Request::from_parts(parts, WithoutTrailers(body)))).await;
+        let request = Request::from_parts(parts, WithoutTrailers(body));
+        let sent = timeout(ANSWER, self.route.client(self.is_h2).request(request)).await;
         let unreachable = |why: &str| format!("`{destination}` cannot be reached: {why}");
         let answer = sent.map_err(|_| (StatusCode::GATEWAY_TIMEOUT, unreachable("it does not answer")))?;
         let mut answer = answer.map_err(|error| (StatusCode::BAD_GATEWAY, unreachable(&chain(&error))))?;
+        self.route.dial.answered();
         if answer.headers().get_all(TRANSFER_ENCODING).iter().any(is_compressed) {
             return Err((
                 StatusCode::BAD_GATEWAY,

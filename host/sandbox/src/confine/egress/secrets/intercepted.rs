@@ -1,24 +1,22 @@
 //! A connection of the child that leads to haft: opens TLS if its host is one of a secret, and passes it on untouched if
 //! it is for another granted host at the same address.
 
-use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use rustls::server::Acceptor;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf, copy_bidirectional};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, copy_bidirectional};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::{LazyConfigAcceptor, StartHandshake};
 
 use super::Shared;
+use super::buffered::Buffered;
 use super::forward::Forward;
-use super::outside::{self, Dial};
+use super::outside::Route;
 use haft_core::grant::{Destination, Scheme};
 
 /// Time limit for the child's part of a TLS handshake.
@@ -35,12 +33,12 @@ pub(super) struct Intercepted {
     shared: Arc<Shared>,
     /// The granted hosts at the address, as in URLs.
     hosts: Vec<String>,
-    dial: Dial,
+    route: Arc<Route>,
 }
 
 impl Intercepted {
-    pub(super) fn new(shared: Arc<Shared>, hosts: Vec<String>, dial: Dial) -> Self {
-        Self { shared, hosts, dial }
+    pub(super) fn new(shared: Arc<Shared>, hosts: Vec<String>, route: Arc<Route>) -> Self {
+        Self { shared, hosts, route }
     }
 
     /// Serves the connection to its end.
@@ -57,7 +55,7 @@ impl Intercepted {
     }
 
     fn destination(&self, scheme: Scheme, host: &str) -> Option<Destination> {
-        self.shared.destination(scheme, host, self.dial.address.port())
+        self.shared.destination(scheme, host, self.route.dial.address.port())
     }
 
     fn first(&self, scheme: Scheme) -> Option<Destination> {
@@ -65,7 +63,7 @@ impl Intercepted {
     }
 
     async fn serve_tls(self, stream: TcpStream) -> anyhow::Result<()> {
-        let hello = LazyConfigAcceptor::new(Acceptor::default(), Recorded::new(stream));
+        let hello = LazyConfigAcceptor::new(Acceptor::default(), Buffered::new(stream, Some(Vec::new())));
         let start = timeout(HANDSHAKE, hello).await??;
         let name = start.client_hello().server_name().map(str::to_ascii_lowercase);
         // Only a client that asks for an address names no host.
@@ -90,9 +88,9 @@ impl Intercepted {
     }
 
     /// Passes a connection on as it is.
-    async fn pass_on(self, start: StartHandshake<Recorded>) -> anyhow::Result<()> {
-        let Recorded { mut stream, seen } = start.io;
-        let mut outside = self.dial.connect().await?;
+    async fn pass_on(self, start: StartHandshake<Buffered>) -> anyhow::Result<()> {
+        let Buffered { mut stream, seen } = start.io;
+        let mut outside = self.route.dial.connect().await?;
         outside.write_all(&seen.unwrap_or_default()).await?;
         copy_bidirectional(&mut stream, &mut outside).await?;
         Ok(())
@@ -105,9 +103,7 @@ impl Intercepted {
         destination: Option<Destination>,
         is_h2: bool,
     ) -> anyhow::Result<()> {
-        let address = self.dial.address;
-        let client = outside::client(self.dial, is_h2)?;
-        let forward = Arc::new(Forward::new(self.shared, destination, (address, client)));
+        let forward = Arc::new(Forward::new(self.shared, destination, self.route, is_h2));
         let service = service_fn(|request| {
             let forward = forward.clone();
             async move { Ok::<_, std::convert::Infallible>(forward.answer(request).await) }
@@ -123,51 +119,5 @@ impl Intercepted {
         let result = server.serve_connection_with_upgrades(TokioIo::new(stream), service).await;
         forward.upgraded().await;
         result.map_err(anyhow::Error::from_boxed)
-    }
-}
-
-/// A stream that remembers what was read from it.
-struct Recorded {
-    stream: TcpStream,
-    /// Not more than a client's first message, whose size TLS limits; `None` once it is not needed.
-    seen: Option<Vec<u8>>,
-}
-
-impl Recorded {
-    fn new(stream: TcpStream) -> Self {
-        Self { stream, seen: Some(Vec::new()) }
-    }
-}
-
-impl AsyncRead for Recorded {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        if let Some(seen) = &mut self.seen {
-            seen.extend_from_slice(buffer.filled().get(before..).unwrap_or_default());
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Recorded {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }

@@ -70,7 +70,7 @@ async fn redact(
         let is_short = (1..IDENTIFIES).contains(&stream.withheld());
         let limit = if is_short { WITHHELD } else { Duration::MAX };
         let clean = match timeout(limit, from.read(&mut buffer)).await {
-            Err(_) => stream.finish(),
+            Err(_) => stream.finish().into(),
             Ok(read) => match read? {
                 0 => {
                     to.write_all(&stream.finish()).await?;
