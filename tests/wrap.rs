@@ -256,8 +256,8 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
         ),
         format!("write `{elsewhere}/other/new`: haft wrap --grant write={elsewhere}/other reaching"),
         format!(
-            "connect to 127.0.0.1:{}: haft wrap --grant network reaching",
-            stage.listener.local_addr().unwrap().port()
+            "connect to 127.0.0.1:{port}: haft wrap --grant service={port} reaching",
+            port = stage.listener.local_addr().unwrap().port()
         ),
     ];
     for line in expected {
@@ -268,6 +268,39 @@ fn what_a_server_is_refused_is_told_on_a_line_each() {
     // A missing file is not a refusal.
     assert!(!told.iter().any(|line| line.contains("/missing")), "{}", end.errors);
     assert!(!stage.place("other/new").exists() && stage.records().is_empty());
+}
+
+/// A server reaches the hosts and the ports of this machine that a person named, and no other; each refusal has the line
+/// that allows it.
+#[test]
+fn a_server_reaches_the_hosts_and_services_that_a_person_named() {
+    let stage = Stage::new();
+    let [closed, also_closed] = [(); 2].map(|()| TcpListener::bind("127.0.0.1:0").unwrap());
+    let port = |listener: &TcpListener| listener.local_addr().unwrap().port();
+    let [open, closed, also_closed] = [&stage.listener, &closed, &also_closed].map(port);
+    let [open_host, closed_host] = [open, closed].map(|port| format!("localhost:{port}"));
+    for (right, shown) in [
+        (format!("service={open}"), format!("service={open} (reaches port {open} of this machine)")),
+        (format!("host={open_host}"), format!("host={open_host}")),
+    ] {
+        let words = ["wrap", "--grant", &right, "calling", "--", "python3", "server.py", "calling"];
+        let absent = format!("absent.test:{also_closed}");
+        let words = [&words[..], &[&open_host, &closed_host, &absent]].concat();
+        let mut session = Session::new(&mut stage.command(&words));
+        session.begin(&forms());
+        let asked = session.person(&yes());
+        assert!(asked.contains(&format!("\n  {shown}\n")) && !asked.contains("network"), "{asked}");
+        let found = session.receive()["result"]["found"].clone();
+        assert_eq!(found[&open_host], "connected", "{right}: {found}");
+        assert!(found[&closed_host].as_str().unwrap().starts_with("refused"), "{right}: {found}");
+        let errors = session.end().errors;
+        let line = format!("haft wrap --grant service={closed} calling");
+        assert!(errors.contains(&line), "{right}: {errors}");
+        if right.starts_with("host") {
+            assert!(errors.contains("haft wrap --grant host=absent.test calling"), "{errors}");
+        }
+        fs::remove_dir_all(stage.place(".config/haft/wrap")).unwrap();
+    }
 }
 
 #[test]
@@ -401,11 +434,11 @@ fn rights_that_a_configuration_names_are_asked_for() {
         "{}",
         given.stderr
     );
-    let list = "expected `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`";
-    for (right, expected) in [("hosts=pypi.org", list), ("host=pypi.org", "grant `network`")] {
-        let wrong = stage.home.haft(&["wrap", "--grant", right, "reaching"]).stderr;
-        assert!(wrong.contains(expected) && !wrong.contains("host=HOST"), "{wrong}");
-    }
+    let wrong = stage.home.haft(&["wrap", "--grant", "hosts=pypi.org", "reaching"]).stderr;
+    assert!(
+        wrong.contains("expected `read=DIR`, `write=DIR`, `host=HOST`, `network`, `service=SERVICE`"),
+        "{wrong}"
+    );
     let wrong = stage.home.haft(&["wrap", "reaching", "python3", "x"]).stderr;
     assert!(wrong.contains("put `--` before the command"), "{wrong}");
 }

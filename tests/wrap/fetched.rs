@@ -26,7 +26,8 @@ fn a_server_that_a_runner_fetches_has_the_network_for_that_alone() {
             let question = session.receive();
             let asked = question["params"]["message"].as_str().unwrap();
             assert!(
-                asked.contains("\n  network\n")
+                asked.contains("\n  service=")
+                    && !asked.contains("network")
                     && asked.contains("The server starts without them, but may not work."),
                 "{asked}"
             );

@@ -39,6 +39,10 @@ if LIKE == "reaching":
     found["key"] = reach(lambda: read(f"{ELSEWHERE}/.ssh/id_ed25519"))
     found["file"] = reach(lambda: write(f"{ELSEWHERE}/other/new"))
     found["network"] = reach(connect)
+if LIKE == "calling":
+    for host in sys.argv[2:]:
+        name, _, port = host.partition(":")
+        found[host] = reach(lambda: socket.create_connection((name, int(port)), 5).close() or "connected")
 if LIKE == "needing":
     try:
         found["notes"] = read(f"{ELSEWHERE}/notes/list")

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use haft_core::grant::Service;
+use haft_core::grant::{Right, Service};
 use haft_core::limit::Limits;
 
 use super::plugin::GrantTable;
@@ -14,7 +14,7 @@ use super::table::{FromTable, SHORTEST, Table, table};
 table! {
     /// What an MCP server that is a process may do. What is not named is not allowed; absent: read everything
     /// that you may read, write the workspace, use the network, as far as `[sandbox]` does not say less.
-    #[derive(Clone, Debug, PartialEq)]
+    #[derive(Clone, Debug, Default, PartialEq)]
     pub struct ProcessGrant = "[mcp_servers.grant]" => checked {
         /// The rights.
         #[read(flatten)]
@@ -23,6 +23,14 @@ table! {
         /// for all unix sockets; default none
         #[also("unix_sockets", "sockets", "ports")]
         pub services: Vec<Service> = Vec::new(),
+    }
+}
+
+impl ProcessGrant {
+    /// Returns the rights, in the order of the keys.
+    pub fn all(&self) -> Vec<Right> {
+        let services = self.services.iter().cloned().map(Right::Service);
+        self.rights.rights().into_iter().chain(services).collect()
     }
 }
 

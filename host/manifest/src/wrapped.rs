@@ -1,4 +1,4 @@
-//! The rights of a command behind `haft wrap`: one file for each command, in the grammar of `[plugins.grant]`.
+//! The rights of a command behind `haft wrap`: one file for each command, in the grammar of `[mcp_servers.grant]`.
 //! Parses the file only.
 
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use haft_core::report::{Report, Source};
 
 use super::entry::Notes;
-use super::plugin::GrantTable;
+use super::process::ProcessGrant;
 use super::section::Section;
 use super::table::{FromTable, table};
 use super::{absent, syntax};
@@ -39,7 +39,7 @@ table! {
         /// whether its tools may change without a question; default false
         pub tools_may_change: bool = false,
         /// what it may do; default nothing
-        pub grant: GrantTable = GrantTable::default(),
+        pub grant: ProcessGrant = ProcessGrant::default(),
     }
 }
 

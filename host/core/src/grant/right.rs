@@ -109,6 +109,8 @@ impl Right {
             (Self::Env(ours), Self::Env(theirs)) => ours == theirs,
             (Self::Credentials(ours), Self::Credentials(theirs)) => ours == theirs,
             (Self::Service(ours), Self::Service(theirs)) => ours == theirs,
+            // Every host of a process is the network of this machine, with its own ports.
+            (Self::Host(ours), Self::Service(theirs)) => ours.is_any() && theirs.host().is_some(),
             (Self::State(ours), Self::State(theirs)) | (Self::Cache(ours), Self::Cache(theirs)) => {
                 ours >= theirs
             }
@@ -177,6 +179,7 @@ mod tests {
             ("env=A", "env=A"),
             ("credentials=ssh", "credentials=ssh"),
             ("state=2MiB", "state=1MiB"),
+            ("host=*", "service=5432"),
         ] {
             assert!(right(ours).covers(&right(theirs)), "{ours} {theirs}");
         }
@@ -196,6 +199,8 @@ mod tests {
             ("env=A", "read=A"),
             ("state=1MiB", "state=2MiB"),
             ("state=1MiB", "cache=1MiB"),
+            ("host=*", "service=docker"),
+            ("host=*.a.test", "service=5432"),
         ] {
             assert!(!right(ours).covers(&right(theirs)), "{ours} {theirs}");
         }

@@ -13,6 +13,7 @@ use super::common::{Common, proposed_pane};
 use super::terminal::Terminal;
 use super::{guidance, tools, trusted};
 use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
+use haft_core::grant::Right;
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, plain};
 use haft_core::tool::{bytes, tokens};
@@ -207,14 +208,12 @@ fn described(program: &Program, problem: &Problem) -> Value {
 /// What the MCP servers that are processes, and the commands, were granted, a line each.
 fn processes(manifest: &Manifest) -> String {
     let line = |kind: &str, name: &str, grant: Option<&ProcessGrant>| {
-        let Some(ProcessGrant { rights, services }) = grant else {
+        let Some(grant) = grant else {
             return format!("\n{kind} `{name}` has no grant of its own: it has the program's default");
         };
-        let has_network = !services.is_empty() || !rights.hosts.is_empty();
+        let has_network = !grant.services.is_empty() || !grant.rights.hosts.is_empty();
         let network = if has_network { "" } else { "; no network" };
-        let rights = rights.rights().into_iter().map(|right| right.to_string());
-        let rights: Vec<_> =
-            rights.chain(services.iter().map(|service| format!("service={service}"))).collect();
+        let rights: Vec<_> = grant.all().iter().map(Right::to_string).collect();
         let rights = if rights.is_empty() { "nothing".to_owned() } else { rights.join(", ") };
         format!("\n{kind} `{name}` is granted {rights}{network}")
     };

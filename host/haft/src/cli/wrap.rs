@@ -54,10 +54,11 @@ terminal, asks again for the rights that you declined; options add rights or sho
 Examples:
   haft wrap memory -- npx -y @modelcontextprotocol/server-memory
   haft wrap --grant read=~/notes files -- npx -y @modelcontextprotocol/server-filesystem ~/notes
-  haft wrap --grant network --grant env=GITHUB_TOKEN github
+  haft wrap --grant host=api.github.com --grant env=GITHUB_TOKEN github
   haft wrap --tools github")]
 pub(super) struct Wrap {
-    /// Grant this right: `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`
+    /// Grant this right: `read=DIR`, `write=DIR`, `host=HOST`, `network`, `service=SERVICE`, `env=NAME` or
+    /// `credentials=STORE`
     #[arg(long = "grant", value_name = "RIGHT", add = super::completions::rights())]
     rights: Vec<Given>,
     /// Show the tools of NAME that are held back, and ask for your consent
@@ -133,7 +134,7 @@ impl Start {
         let record = record::load(&dirs, &command)?;
         let is_known = record.as_ref().is_some_and(|record| !record.is_outdated && record.written.decided);
         let Record { written, is_outdated, changed } = record.unwrap_or_default();
-        let rights = written.grant.rights();
+        let rights = written.grant.all();
         let (agreed, outdated) = if is_outdated { (Vec::new(), rights) } else { (rights, Vec::new()) };
         let mut declined = if is_outdated { Vec::new() } else { record::declined(&written) };
         let fetch = Fetch::new(&dirs, &command, is_known)?;
@@ -257,7 +258,14 @@ impl Start {
 
     /// What a person has to decide about, after `trial`.
     fn wanted(&mut self, trial: &Trial) -> anyhow::Result<Vec<Right>> {
-        let refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
+        let mut refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
+        if self.fetch.runner().is_some() {
+            // A runner that fetches the server from this machine has the network for that alone, too.
+            proposal::widen_services(&mut refused);
+        } else if self.asked.iter().any(reaches) {
+            // The command line names all that it reaches; other attempts are reported alone.
+            refused.retain(|right| !reaches(right));
+        }
         let unfetched = self.fetch.judge(trial, &refused)?;
         self.has_answered = trial.answer.is_some();
         self.ending = trial.ending().filter(|_| !self.fetches());
@@ -287,7 +295,7 @@ impl Start {
             Some(runner) if has_network(slice::from_ref(right)) => {
                 format!("  network, until `{}` has fetched it", plain(runner))
             }
-            _ => format!("  {}", plain(&given::shown(right))),
+            _ => format!("  {}", plain(&given::explained(right))),
         }));
         if self.has_answered {
             lines.extend([String::new(), "The server starts without them, but may not work.".to_owned()]);
@@ -337,6 +345,11 @@ impl Start {
     fn ending(&self) -> String {
         self.ending.as_ref().map_or_else(String::new, |ending| format!("; the server {ending}"))
     }
+}
+
+/// Returns whether it is a right to connect.
+fn reaches(right: &Right) -> bool {
+    matches!(right, Right::Host(_) | Right::Service(_))
 }
 
 /// Returns files for a sentence.

@@ -144,7 +144,7 @@ impl<'a> Grants<'a> {
     }
 
     /// Returns `grant` with services, whose relative paths start in the program's folder.
-    fn with_services(&self, grant: Grant, services: &[Service]) -> Grant {
+    pub(super) fn with_services(&self, grant: Grant, services: &[Service]) -> Grant {
         let resolved =
             |service: &Service| service.clone().resolved(|path| self.manifest.resolve(path, &self.dirs.home));
         services.iter().map(resolved).fold(grant, Grant::with_service)

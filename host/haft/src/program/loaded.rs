@@ -15,7 +15,7 @@ use super::upstream;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::Secrets;
-use haft_manifest::{GrantTable, Located, Manifest, ProcessGrant};
+use haft_manifest::{Located, Manifest};
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
 /// The files of a program on this machine. Grants nothing.
@@ -58,8 +58,7 @@ impl Loaded {
                 manifest.mcp_servers.iter_mut().map(|server| (server.name.as_str(), &mut server.grant));
             let tools = manifest.tools.iter_mut().map(|tool| (tool.name.as_str(), &mut tool.grant));
             for (_, grant) in servers.chain(tools).filter(|(own, _)| own == name) {
-                let nothing = || ProcessGrant { rights: GrantTable::default(), services: Vec::new() };
-                grant.get_or_insert_with(nothing);
+                grant.get_or_insert_default();
             }
         }
         family.learn(&dirs.home, &redactor);

@@ -22,7 +22,8 @@ pub fn wrapped(dirs: &Dirs, key: &str, record: &Wrapped, files: &[PathBuf]) -> a
     let manifest = Manifest { source: record.source.clone(), ..Manifest::default() };
     let mut grants = Grants::new(&manifest, dirs, &[])?;
     let own = private::written(&dirs.processes.join(key));
-    let grant = grants.table(&record.grant)?.of_process().with_workspace(root(&dirs.here)?);
+    let grant = grants.table(&record.grant.rights)?.of_process();
+    let grant = grants.with_services(grant, &record.grant.services).with_workspace(root(&dirs.here)?);
     // The files in a server's home belong to its user, as without haft. No other process removes them, so that
     // the size has no limit.
     let grant = grant.with_state(u64::MAX).with_private(root(&own)?);

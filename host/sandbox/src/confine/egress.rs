@@ -24,6 +24,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::io::unix::AsyncFd;
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
@@ -65,6 +66,8 @@ pub(super) struct Egress {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Records {
     pub(super) refused: Arc<Lock<Vec<Refusal>>>,
+    /// Notified of each refusal of a host.
+    pub(super) news: Arc<Notify>,
     pub(super) connections: Arc<Connections>,
     /// The connections for a proposal of rights, if the child's needs are learnt.
     pub(super) learnt: Arc<Record>,
@@ -176,6 +179,7 @@ impl Records {
         let mut refused = self.refused.lock();
         if refused.len() < MAX_REFUSALS && !refused.contains(&refusal) {
             refused.push(refusal);
+            self.news.notify_one();
         }
     }
 }

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
@@ -47,6 +48,10 @@ pub(crate) struct HelperSession {
     job: AsyncFd<OwnedFd>,
     child: Child,
     received: usize,
+    /// The number of refusals that [`Self::news`] has returned.
+    told: usize,
+    /// Whether [`Self::stop`] was called.
+    is_stopping: AtomicBool,
     /// An event that was received before it was asked for.
     early: Option<io::Result<HelperEvent>>,
     /// The refusals and connections of the command so far.
@@ -123,8 +128,20 @@ impl HelperSession {
         drop(sockets);
         let control = Control(watched(Arc::new(control))?);
         let (job, received, living) = (watched(job)?, 0, None);
-        let early = None;
-        Ok(Self { control, job, child, received, early, records, given, _egress: egress, living })
+        let (early, is_stopping) = (None, AtomicBool::default());
+        Ok(Self {
+            control,
+            job,
+            child,
+            received,
+            told: 0,
+            is_stopping,
+            early,
+            records,
+            given,
+            _egress: egress,
+            living,
+        })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
@@ -196,8 +213,21 @@ impl HelperSession {
         if let Some(early) = self.early.take() {
             return early;
         }
-        let message = receive(&self.control.0).await?;
-        self.event(message)
+        loop {
+            let refusal = self.records.refused.lock().get(self.told).cloned();
+            if let Some(refusal) = refusal {
+                self.told += 1;
+                return Ok(HelperEvent::Refused(refusal));
+            }
+            let message = tokio::select! {
+                message = receive(&self.control.0) => message?,
+                () = self.records.news.notified() => continue,
+            };
+            match self.event(message)? {
+                None => {}
+                Some(event) => return Ok(event),
+            }
+        }
     }
 
     /// Receives what the helper has sent already. A call of the command continues only after its refusal was sent, so
@@ -206,12 +236,12 @@ impl HelperSession {
         while self.early.is_none()
             && let Ok(message) = wire::receive(&**self.control.0.get_ref())
         {
-            let event = self.event(message);
-            self.early = Some(event).filter(|event| !matches!(event, Ok(HelperEvent::Refused(_))));
+            self.early = self.event(message).transpose();
         }
     }
 
-    fn event(&mut self, message: Option<wire::Message>) -> io::Result<HelperEvent> {
+    /// Returns the event of a message; `None` for a refusal, which is added to [`Self::refused`].
+    fn event(&mut self, message: Option<wire::Message>) -> io::Result<Option<HelperEvent>> {
         self.received += 1;
         let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
             return Err(io::Error::other("the process that supervises the command has ended"));
@@ -219,19 +249,19 @@ impl HelperSession {
         match message.kind {
             REFUSED => {
                 let refusal = Refusal::decode(&message.body).ok_or_else(|| failure(None))?;
-                self.records.refused.lock().push(refusal.clone());
-                Ok(HelperEvent::Refused(refusal))
+                self.records.refused.lock().push(refusal);
+                Ok(None)
             }
             ENDED => {
                 let ended = ExitReport::decode(&message.body).ok_or_else(|| failure(None))?;
                 if let Some(living) = self.living.as_ref().filter(|_| !ended.left) {
                     living.ended();
                 }
-                Ok(HelperEvent::Ended(ended))
+                Ok(Some(HelperEvent::Ended(ended)))
             }
             GONE => {
                 let count = message.body.first_chunk().copied().map(u32::from_le_bytes);
-                Ok(HelperEvent::Gone(count.unwrap_or_default()))
+                Ok(Some(HelperEvent::Gone(count.unwrap_or_default())))
             }
             _ => Err(failure(Some(message))),
         }
@@ -248,8 +278,12 @@ impl HelperSession {
         None
     }
 
-    /// Asks the helper to end all processes.
+    /// Asks the helper to end all processes, once: the helper may end before it reads a second request, and the kernel
+    /// would then discard its last message.
     pub(crate) fn stop(&self) -> io::Result<()> {
+        if self.is_stopping.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
         wire::send(self.control.0.get_ref(), STOP, &[], &[] as &[OwnedFd])
     }
 

@@ -152,7 +152,6 @@ pub async fn run(
             _ = tokio::signal::ctrl_c() => attached.stop(),
         }
     }
-    // Those of hosts are no events.
     let refused = attached.session.refused().lock().clone();
     Ok((attached.finish().await?, refused))
 }

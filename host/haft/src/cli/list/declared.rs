@@ -2,6 +2,7 @@
 
 use super::Row;
 use crate::cli::install_session::InstallSession;
+use haft_core::grant::Right;
 use haft_core::project::Project;
 use haft_core::skill::{Shelf, of_person, of_project};
 use haft_manifest::{McpServer, ProcessGrant, Transport};
@@ -37,8 +38,7 @@ fn row(server: &McpServer) -> Row {
 }
 
 fn rights(grant: &ProcessGrant) -> Vec<String> {
-    let rights = grant.rights.rights().into_iter().map(|right| right.to_string());
-    rights.chain(grant.services.iter().map(|service| format!("service={service}"))).collect()
+    grant.all().iter().map(Right::to_string).collect()
 }
 
 /// Returns the skills that do not belong to a package.

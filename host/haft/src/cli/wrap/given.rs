@@ -7,7 +7,8 @@ use std::str::FromStr;
 use haft_core::grant::{Right, RightError, in_home, normalise};
 
 /// The rights of a wrapped server.
-const EXPECTED: &str = "expected `read=DIR`, `write=DIR`, `env=NAME`, `credentials=STORE` or `network`";
+const EXPECTED: &str = "expected `read=DIR`, `write=DIR`, `host=HOST`, `network`, `service=SERVICE`, `env=NAME` or \
+                        `credentials=STORE`";
 
 #[derive(Clone, Debug)]
 pub(super) struct Given(pub(super) Right);
@@ -22,14 +23,13 @@ impl FromStr for Given {
         match text.parse() {
             Ok(Right::Read(path)) => Ok(Self(Right::Read(whole(&path)?))),
             Ok(Right::Write(path)) => Ok(Self(Right::Write(whole(&path)?))),
-            Ok(Right::Host(_)) => {
-                Err("`--grant` opens the network as a whole or not at all: grant `network`".to_owned())
+            Ok(Right::Service(service)) => {
+                let whole =
+                    |path: &Path| whole(&path.to_string_lossy()).map_or_else(|_| path.to_owned(), Into::into);
+                Ok(Self(Right::Service(service.resolved(whole))))
             }
             Ok(Right::State(_) | Right::Cache(_)) => {
                 Err("a wrapped server has its own home directory, which needs no right".to_owned())
-            }
-            Ok(Right::Service(_)) => {
-                Err("a wrapped server is granted no services of this machine".to_owned())
             }
             Ok(right) => Ok(Self(right)),
             Err(RightError::Form) => Err(EXPECTED.to_owned()),
@@ -55,6 +55,14 @@ pub(super) fn shown(right: &Right) -> String {
     match right {
         Right::Host(host) if host.is_any() => "network".to_owned(),
         right => right.to_string(),
+    }
+}
+
+/// Returns a right as it is granted, with the meaning of a service.
+pub(super) fn explained(right: &Right) -> String {
+    match right {
+        Right::Service(service) => format!("{right} ({})", service.meaning()),
+        right => shown(right),
     }
 }
 

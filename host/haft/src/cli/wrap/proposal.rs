@@ -15,6 +15,9 @@ use haft_sandbox::start::ENVIRONMENT;
 /// Maximum number of proposed directories with the same parent. With more, the parent is proposed.
 const MAX_SIBLINGS: usize = 3;
 
+/// The port of name servers.
+const DNS: u16 = 53;
+
 /// Directories of packages. A package usually needs packages beside it.
 const PACKAGES: &[&str] = &["node_modules", "site-packages"];
 
@@ -96,7 +99,9 @@ fn significant(text: &str) -> Vec<String> {
 /// Returns the fewest rights that allow the accesses that a server with `grant` was `refused`. If the server failed,
 /// and its `words` on standard error name such accesses, only these count.
 pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str>) -> Vec<Right> {
-    let mut refused: Vec<&Refusal> = refused.iter().filter(|refusal| !refusal.is_incidental()).collect();
+    // A socket may give all rights of its user: the person asks for it.
+    let is_proposed = |refusal: &&Refusal| !refusal.is_incidental() && !matches!(refusal, Refusal::Socket(_));
+    let mut refused: Vec<&Refusal> = refused.iter().filter(is_proposed).collect();
     match words {
         Some(words) if refused.iter().any(|refusal| is_needed(refusal, words)) => {
             refused.retain(|refusal| is_needed(refusal, words));
@@ -109,11 +114,22 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
     gathered(distinct(rights.map(of_packages).collect()))
 }
 
+/// Replaces rights to ports of this machine by the network.
+pub(super) fn widen_services(rights: &mut [Right]) {
+    for right in rights.iter_mut().filter(|right| matches!(right, Right::Service(_))) {
+        *right = network().unwrap_or_else(|| right.clone());
+    }
+}
+
 /// Returns the right that allows a refused access of a server with `grant`.
 pub(in crate::cli) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
     match refusal {
-        Refusal::Connect(_) | Refusal::Host(..) => network(),
-        Refusal::Socket(_) => None,
+        Refusal::Connect(address) if address.ip().is_loopback() => {
+            address.port().to_string().parse().ok().map(Right::Service)
+        }
+        // It looks up names that are unknown here.
+        Refusal::Connect(address) if address.port() == DNS => network(),
+        Refusal::Connect(_) | Refusal::Host(..) if grant.child_hosts().is_empty() => network(),
         refusal => Refusal::rights([refusal], grant).pop(),
     }
 }

@@ -68,7 +68,7 @@ pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Rec
     if (&written.name, &written.command) != (&command.name, &command.words) {
         return Ok(Some(Record { is_outdated: true, ..Record::default() }));
     }
-    let is_written = |file: &Path| written.grant.write.iter().any(|own| file.starts_with(&own.value));
+    let is_written = |file: &Path| written.grant.rights.write.iter().any(|own| file.starts_with(&own.value));
     let compared = command.compared(&written.files, is_written);
     let (files, changed) = compared.context("cannot compare the files of the command")?;
     if !changed.is_empty() {
@@ -154,7 +154,7 @@ pub(super) fn changed(dirs: &Dirs, path: &Path, shown: &Wrapped) -> anyhow::Resu
 pub(super) fn widen(path: &Path, shown: &Wrapped, rights: &[Right]) -> anyhow::Result<()> {
     let _alone = locked(path)?;
     let written = again(path, shown)?;
-    let all = distinct([written.grant.rights(), rights.to_vec()].concat());
+    let all = distinct([written.grant.all(), rights.to_vec()].concat());
     let declined = super::given::missing(&declined(&written), &all);
     write(path, &text(&written, (&all, &declined)))
 }
@@ -393,7 +393,7 @@ fn write_file(path: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn as_written(written: &Wrapped) -> String {
-    text(written, (&written.grant.rights(), &declined(written)))
+    text(written, (&written.grant.all(), &declined(written)))
 }
 
 /// Returns the text of a record with other rights than those of `written`. TOML strings and arrays have the syntax of

@@ -131,9 +131,8 @@ fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
 fn why_closed(refusal: &Refusal, name: &str, grant: &Grant) -> String {
     let path = match refusal {
         Refusal::Read(path) | Refusal::Write(path) | Refusal::Remove(path) => path,
-        Refusal::Socket(_) => return "services of this machine are off".to_owned(),
-        Refusal::Connect(_) | Refusal::Host(..) | Refusal::Request { .. } => {
-            return "the network is off".to_owned();
+        Refusal::Socket(_) | Refusal::Connect(_) | Refusal::Host(..) | Refusal::Request { .. } => {
+            return "no right allows it".to_owned();
         }
     };
     match grant.closed_at(path).map(|closed| closed.why) {

@@ -201,7 +201,8 @@ impl Observer {
 
     /// Returns `name` in `place`, without links, if this user may write there but the sandbox refuses it.
     fn closed(&self, place: &Path, name: &Path) -> Option<PathBuf> {
-        let real = || Some(without_links(place).ok()?.components().chain(name.components()).collect());
+        let real =
+            || Some(std::fs::canonicalize(place).ok()?.components().chain(name.components()).collect());
         match may(place, Access::WRITE_OK) {
             Err(Errno::ROFS) => real(),
             Ok(()) if !self.policy.layers.namespaces => {
@@ -226,7 +227,8 @@ impl Observer {
 
     /// Returns `path`, without links, if it is hidden. Whether there is anything cannot be seen here.
     fn covered(&self, path: &Path) -> Option<PathBuf> {
-        let (above, real) = path.ancestors().find_map(|above| Some((above, without_links(above).ok()?)))?;
+        let (above, real) =
+            path.ancestors().find_map(|above| Some((above, std::fs::canonicalize(above).ok()?)))?;
         let real = real.join(path.strip_prefix(above).ok()?);
         // The process's private directory is open within a hidden one: a missing file there is not hidden.
         let is_own = self.policy.private.as_ref().is_some_and(|own| real.starts_with(own));
