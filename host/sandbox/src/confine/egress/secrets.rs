@@ -14,7 +14,6 @@ mod sigv4;
 mod swap;
 mod upgrade;
 
-use std::collections::HashMap;
 use std::ffi::OsString;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -63,7 +62,7 @@ const MAX_STRANGERS: usize = 16;
 #[derive(Debug)]
 pub(in crate::confine) struct Relay {
     shared: Arc<Shared>,
-    routes: Lock<HashMap<(Option<String>, SocketAddr), Arc<Route>>>,
+    routes: Lock<Vec<Arc<Route>>>,
     connections: Lock<JoinSet<()>>,
     limit: Arc<Semaphore>,
 }
@@ -188,16 +187,15 @@ impl Relay {
 
     /// Returns the route to an address to which `name` led.
     fn route(&self, name: Option<&str>, address: SocketAddr) -> io::Result<Arc<Route>> {
-        let key = (name.map(str::to_owned), address);
         let mut routes = self.routes.lock();
-        if let Some(known) = routes.get(&key) {
+        if let Some(known) = routes.iter().find(|route| route.dial.is_to(name, address)) {
             return Ok(known.clone());
         }
         let route = Arc::new(Route::new(name, address).map_err(io::Error::other)?);
         if routes.len() >= MAX_ROUTES {
             routes.clear();
         }
-        routes.insert(key, route.clone());
+        routes.push(route.clone());
         Ok(route)
     }
 }

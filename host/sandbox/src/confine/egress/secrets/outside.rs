@@ -78,6 +78,11 @@ impl Route {
 }
 
 impl Dial {
+    /// Returns whether it connects to `address`, to which `name` led.
+    pub(super) fn is_to(&self, name: Option<&str>, address: SocketAddr) -> bool {
+        (self.name.as_deref(), self.address) == (name, address)
+    }
+
     /// Opens a connection unless the address was there a moment ago: the child learns that an address cannot be reached.
     pub(super) async fn check(&self) -> io::Result<()> {
         if self.state.lock().last.is_some_and(is_fresh) {
