@@ -372,7 +372,7 @@ impl Approver for Giver {
 /// files stay blocked in an allowed directory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_given_for_the_session_is_asked_for_once() {
-    let stand = Stand::new();
+    let (stand, outside) = (Stand::new(), crate::common::outside());
     stand.home.write("program.toml", HEAD);
     let options = Options {
         trust: Trust::Everything,
@@ -382,6 +382,7 @@ async fn what_is_given_for_the_session_is_asked_for_once() {
         ..Options::default()
     };
     let program = Program::load(&options).await.unwrap();
+    git(&outside.path().join("repo"));
     for (decision, works) in [(Decision::Always, true), (Decision::Denied, false)] {
         let asked = Arc::new(AtomicUsize::new(0));
         let approvals = Approvals::by(Giver(decision, asked.clone()));
@@ -392,7 +393,7 @@ async fn what_is_given_for_the_session_is_asked_for_once() {
             let call = haft::call::ToolCall { id: "1".into(), tool: "bash".into(), arguments };
             program.toolbox.dispatch(call, &session)
         };
-        let repository = stand.place("repo").display().to_string();
+        let repository = outside.path().join("repo").display().to_string();
         for name in ["a", "b"] {
             let result = call(format!("touch {repository}/{name}")).await;
             assert_eq!(!result.is_error, works, "{}", result.content);

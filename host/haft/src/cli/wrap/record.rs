@@ -65,22 +65,28 @@ pub(super) fn load(dirs: &Dirs, command: &Wrapping) -> anyhow::Result<Option<Rec
     }
     let _alone = locked(&path)?;
     let Some(written) = read(&path)? else { return Ok(None) };
+    let (record, has_new_stamps) = compared(command, written)?;
+    if has_new_stamps {
+        write(&path, &as_written(&record.written))?;
+    }
+    Ok(Some(record))
+}
+
+/// Compares what is `written` with `command` and its files. Returns the valid part, and whether the same files have new
+/// stamps.
+fn compared(command: &Wrapping, written: Wrapped) -> anyhow::Result<(Record, bool)> {
     if (&written.name, &written.command) != (&command.name, &command.words) {
-        return Ok(Some(Record { is_outdated: true, ..Record::default() }));
+        return Ok((Record { is_outdated: true, ..Record::default() }, false));
     }
     let is_written = |file: &Path| written.grant.rights.write.iter().any(|own| file.starts_with(&own.value));
     let compared = command.compared(&written.files, is_written);
     let (files, changed) = compared.context("cannot compare the files of the command")?;
     if !changed.is_empty() {
-        return Ok(Some(Record { written, is_outdated: true, changed }));
+        return Ok((Record { written, is_outdated: true, changed }, false));
     }
-    // The same files may have new stamps.
-    let is_new = files != written.files;
+    let has_new_stamps = files != written.files;
     let written = Wrapped { files, ..written };
-    if is_new {
-        write(&path, &as_written(&written))?;
-    }
-    Ok(Some(Record { written, is_outdated: false, changed }))
+    Ok((Record { written, is_outdated: false, changed }, has_new_stamps))
 }
 
 /// Records that the user granted `command` these rights, and declined the others. Returns the file of the record.
@@ -139,12 +145,13 @@ pub(super) fn named(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Resu
 /// command cannot be found.
 ///
 /// # Errors
-/// The record cannot be read.
+/// The files cannot be compared.
 pub(super) fn changed(dirs: &Dirs, path: &Path, shown: &Wrapped) -> anyhow::Result<Vec<PathBuf>> {
     let words: Vec<OsString> = shown.command.iter().map(OsString::from).collect();
     let command = Wrapping::new(Some(shown.name.clone()), &words, &dirs.here).ok();
     let Some(command) = command.filter(|command| place(dirs, command) == path) else { return Ok(Vec::new()) };
-    Ok(load(dirs, &command)?.filter(|record| record.written.decided).unwrap_or_default().changed)
+    let (record, _) = compared(&command, shown.clone())?;
+    Ok(if record.written.decided { record.changed } else { Vec::new() })
 }
 
 /// Grants more rights to the command of the record `shown` at `path`.
