@@ -55,16 +55,23 @@ fn tools_of_servers_are_served() {
 /// haft serves the tools of a server while another one still starts, and those of the other one later.
 #[test]
 fn a_slow_server_delays_only_itself() {
+    // haft gives a server up after 30 s. On a busy machine the quick server can take as long: another attempt decides.
+    const ATTEMPTS: usize = 5;
+    assert!((0..ATTEMPTS).any(|_| is_served_before_a_slow_one()), "haft waited until it had given the slow server up");
+}
+
+/// Whether haft served a server's tools before it gave another server up, which answers once the tools were listed.
+fn is_served_before_a_slow_one() -> bool {
     let stage = Stage::new("");
     stage.program(&(program(&json!({}), "") + &fake::toml("slow", &json!({"tools": "late"}), "")));
     let mut peer = Peer::open(&stage);
     let listed = names_with(&mut peer, "mcp__own__echo");
     assert!(!listed.iter().any(|name| name.starts_with("mcp__slow__")), "{listed:?}");
-    let said = peer.stderr();
-    assert!(!said.contains("`slow`"), "haft has not given the slow server up: {said}");
+    let is_before = !peer.stderr().contains("`slow`");
     std::fs::write(stage.path("wake"), "").unwrap();
     let listed = names_with(&mut peer, "mcp__slow__echo");
     assert!(listed.iter().any(|name| name == "mcp__own__echo"), "{listed:?}");
+    is_before
 }
 
 /// MC06: clients get a notification when a server's tools change.

@@ -121,7 +121,8 @@ impl<'a> Reading<'a> {
     fn piece(&mut self, piece: &[u8], is_all: bool) -> Result<(), Failure> {
         match &mut self.form {
             Form::Unknown(start) => {
-                start.extend_from_slice(piece);
+                // White space in front of a response, endless perhaps, is not looked at again with each piece.
+                start.extend_from_slice(if start.is_empty() { piece.trim_ascii_start() } else { piece });
                 let is_body = start.len() > MAX_BODY;
                 let Some(form) = Form::of(start, self.framing, is_all || is_body) else { return Ok(()) };
                 let start = std::mem::take(start);
