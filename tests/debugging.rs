@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::cli::Home;
 use crate::common::hostile;
+use crate::tiny::Tiny;
 
 /// A program with the hostile guest, whose time limit is one second.
 fn home() -> Home {
@@ -31,8 +32,11 @@ fn a_panic_is_told_with_its_place_first() {
 /// `--coredump` writes a module with the stack of a trap, and writes nothing if no plugin trapped.
 #[test]
 fn a_core_dump_is_written_of_a_trap() {
-    let home = home();
-    let trapped = home.haft(&["call", "guest__unreachable", "--coredump", "dump"]);
+    let home = Home::new();
+    let guest = Tiny { before_answering: "unreachable", ..Tiny::default() };
+    fs::write(home.work().join("tiny.wasm"), guest.bytes()).unwrap();
+    home.write("program.toml", "[[plugins]]\nname = \"guest\"\ncomponent = \"tiny.wasm\"\n");
+    let trapped = home.haft(&["call", "guest__tiny", "--coredump", "dump"]);
     assert!(trapped.stderr.contains("wrote `dump`"), "{}", trapped.stderr);
     let dump = fs::read(home.work().join("dump")).unwrap();
     assert!(dump.starts_with(b"\0asm\x01\0\0\0"), "{:?}", &dump[..8]);

@@ -33,17 +33,18 @@ const HOMES: &[(&str, &[&str])] = &[
             "mcp/src/client/http",
             "mcp/src/client/http.rs",
             "mcp/src/client/oauth",
-            "callers/src/keys/fetch.rs",
+            "callers/src/keys.rs",
             "telemetry/src/sender.rs",
         ],
     ),
-    ("jsonwebtoken::", &["callers/src/jwt", "callers/src/jwt.rs", "callers/src/keys.rs"]),
+    ("jsonwebtoken::", &["callers/src/jwt.rs", "callers/src/keys.rs"]),
     ("wasmtime_wasi_http::", &["plugin/src"]),
     (
         "hyper::",
         &[
             "plugin/src/wasi/http.rs",
             "plugin/src/wasi/http",
+            "plugin/src/contract/mcp/exchange.rs",
             "mcp/src/server",
             "page/src/server",
             "page/src/server.rs",
@@ -68,7 +69,7 @@ const HOMES: &[(&str, &[&str])] = &[
         "ring::",
         &[
             "package/src/signature",
-            "callers/src/jwt/signature.rs",
+            "callers/src/jwt.rs",
             "mcp/src/client/oauth/service.rs",
             "mcp/src/server/questions.rs",
             "nats/src/payload.rs",
@@ -129,7 +130,7 @@ const HOMES: &[(&str, &[&str])] = &[
         &[
             "core/src/journal/record.rs",
             "journal/src",
-            "core/src/net/retry.rs",
+            "core/src/net.rs",
             "agent/src/session",
             "mcp/src/server/tasks",
             "haft/src/cli/log",
@@ -145,7 +146,7 @@ const HOMES: &[(&str, &[&str])] = &[
     (
         "process::Command",
         &[
-            "manifest/src/secrets/keyring/service.rs",
+            "manifest/src/secrets/keyring/linux.rs",
             "haft/src/cli/mcp/browser.rs",
             "sandbox/src/confine/helper.rs",
             "sandbox/src/confine/session.rs",

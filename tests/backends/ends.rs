@@ -159,7 +159,7 @@ async fn out_of_time_a_command_is_stopped_or_keeps_its_pane() {
         let call = bed.run_within("echo begun; read x; sleep 7777", Duration::from_secs(10));
         let done = within("its time is over", call).await.unwrap();
         assert_eq!(done.output, b"begun\n", "{}", kind.name);
-        if bed.backend.screen().is_none() {
+        if !bed.backend.has_pane() {
             assert!(matches!(done.how, CommandEnd::TimedOut(_)), "{}: {:?}", kind.name, done.how);
             continue;
         }
@@ -174,7 +174,7 @@ async fn out_of_time_a_command_is_stopped_or_keeps_its_pane() {
         assert!(why.contains("still runs in tmux pane %") && why.contains("`C-c`"), "{why}");
         assert!(!bed.screen().contains("typed into it"), "{}", kind.name);
         // After the interrupt that the message recommends, the pane is free.
-        bed.backend.screen().unwrap().send(None, "", &["C-c".into()], false).await.unwrap();
+        bed.backend.send(None, "", &["C-c".into()], false).await.unwrap();
         eventually_free(&bed).await;
         bed.backend.close().await;
     }

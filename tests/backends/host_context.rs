@@ -6,14 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use haft::backend::{
-    self, Backend, BackendConfig, BackendError, CommandEnd, CommandOutcome, Engine, HostContext, OutputSink,
-    Place, Stream, Task,
+    self, Backend, BackendConfig, BackendError, CommandEnd, CommandOutcome, HostContext, OutputSink, Place,
+    Stream,
 };
 use haft::call::{ToolCall, ToolResult};
 use haft::event::Events;
 use haft::grant::{Grant, Root};
 use haft::limit::Limits;
 use haft::lookup::find_on_path;
+use haft::manifest::ContainerEngine;
 use haft::tool::{Caller, Client, Context, Notes, Session, Tool, ToolError, Whole};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
@@ -104,7 +105,7 @@ fn ash() -> String {
 fn container_at(variable_name: &str) -> Option<BackendConfig> {
     let name = variable(variable_name, "no container to run commands in")?;
     Some(BackendConfig {
-        place: Place::Container { name, engine: Some(Engine::Podman) },
+        place: Place::Container { name, engine: Some(ContainerEngine::Podman) },
         ..BackendConfig::default()
     })
 }
@@ -303,8 +304,8 @@ impl Bed {
             approved: false,
         };
         let out = Arc::new(Bytes(Mutex::default(), self.written.clone()));
-        let task = Task { command: command.to_owned(), timeout };
-        let CommandOutcome { how, notices } = self.backend.run(&task, out.clone(), &context).await?;
+        let CommandOutcome { how, notices } =
+            self.backend.run(command, timeout, out.clone(), &context).await?;
         let [output, errors] = out.0.lock().unwrap().clone();
         Ok(Done { how, output, errors, notices })
     }

@@ -188,8 +188,8 @@ async fn a_local_pane_is_in_the_sandbox_whoever_types() {
         ))
         .await;
     assert_eq!(String::from_utf8_lossy(&done.output), "refused\nhidden\n");
-    let screen = bed.backend.screen().unwrap();
-    screen.send(None, &format!("touch {}; echo done-$((1+1))", outside.display()), &[], true).await.unwrap();
+    let line = format!("touch {}; echo done-$((1+1))", outside.display());
+    bed.backend.send(None, &line, &[], true).await.unwrap();
     eventually("it was tried", || bed.screen().contains("done-2")).await;
     // A command in the pane cannot make tmux's server run commands outside.
     let done = bed

@@ -22,7 +22,7 @@ async fn ready(bed: &Bed, number: usize) {
 async fn a_screen_is_there_where_a_pane_is() {
     for kind in all() {
         let bed = Bed::new(&kind).await;
-        assert_eq!(bed.backend.screen().is_some(), kind.choice.tmux == Some(true), "{}", kind.name);
+        assert_eq!(bed.backend.has_pane(), kind.choice.tmux == Some(true), "{}", kind.name);
         bed.backend.close().await;
     }
 }

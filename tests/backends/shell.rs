@@ -63,7 +63,7 @@ async fn waits_are_kept_or_refused() {
         assert!(odd.contains("invalid wait duration; use forms like 30s, 10m, 1h, 500ms"), "{odd}");
         let none = bed.call("run_shell", json!({ "command": " " })).await.unwrap_err().to_string();
         assert!(none.contains("`command` is required"), "{none}");
-        if bed.backend.screen().is_none() {
+        if !bed.backend.has_pane() {
             let refused =
                 bed.call("run_shell", json!({ "command": "true", "wait": false })).await.unwrap_err();
             assert!(refused.to_string().contains("requires a tmux-backed target"), "{refused}");

@@ -138,10 +138,10 @@ async fn a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
     let Some(choice) = ssh_to("box") else { return };
     let unsaid = haft::backend::BackendConfig { tmux: None, session: Some(session()), ..choice.clone() };
     let bed = Bed::new(&Kind { name: "ssh, nothing said", choice: unsaid }).await;
-    assert!(bed.backend.screen().is_some() && bed.backend.summary().contains("(tmux:"));
+    assert!(bed.backend.has_pane() && bed.backend.summary().contains("(tmux:"));
     bed.backend.close().await;
     let bed = Bed::new(&Kind { name: "ssh, no tmux", choice }).await;
-    assert!(bed.backend.screen().is_none());
+    assert!(!bed.backend.has_pane());
     assert_eq!(bed.backend.summary(), "ssh:box");
     bed.backend.close().await;
 }

@@ -16,8 +16,8 @@ use std::time::Instant;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
-use haft::callers::{Callers, JwtRule, KeySource, Proof, Rule};
-use haft::manifest::JwtAlgorithm;
+use haft::callers::{Callers, Proof, Rule};
+use haft::manifest::{JwtAlgorithm, JwtTable, KeysAt};
 use ring::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
 use serde_json::json;
 
@@ -68,10 +68,10 @@ async fn measure() {
             rule(format!("c{number}"), Proof::Token(format!("a-token-of-the-bench-{number:04}").into()))
         })
         .collect();
-    let jwt = JwtRule {
+    let jwt = JwtTable {
         issuer: "i".into(),
         audience: "a".into(),
-        keys: KeySource::File(file),
+        keys: KeysAt::File(file),
         algorithms: vec![JwtAlgorithm::ES256],
         subjects: Vec::new(),
         scopes: vec!["x".into()],

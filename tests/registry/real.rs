@@ -5,11 +5,9 @@
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use haft::package::oci::{
-    Access, Content, CredentialFiles, Failure, Publication, Reference, describe, push, resolve,
-};
+use haft::package::oci::{Access, Content, CredentialFiles, Failure, Publication, Reference, push, resolve};
 use haft::package::signature::{Trust, Verdict};
-use haft::package::{Digest, Progress};
+use haft::package::{Digest, FetchError, Progress};
 use serde_json::json;
 
 use super::{EMPTY, Place, access};
@@ -71,16 +69,18 @@ async fn a_tag_is_moved_on_demand_only() {
         "{refused}"
     );
     let moved = push(&reference, &second, true, &access(), &Progress::default()).await.unwrap();
-    assert_eq!(describe(&reference, &access()).await.unwrap().digest, moved.digest);
+    assert_eq!(resolve(&reference, &access()).await.unwrap(), Some(moved.digest));
     // The first manifest is still available by its digest.
-    assert!(describe(&reference.with_digest(pushed.digest), &access()).await.is_ok());
+    let first = resolve(&reference.with_digest(pushed.digest.clone()), &access()).await.unwrap();
+    assert_eq!(first, Some(pushed.digest));
 }
 
 #[tokio::test]
 async fn what_is_not_there_is_said_to_be_missing() {
     let Some(address) = registry("HAFT_TEST_REGISTRY") else { return };
-    let error = describe(&reference(&address, "1.0"), &access()).await.unwrap_err();
-    assert!(matches!(error.failure, Failure::Missing(_)), "{error}");
+    let error = Place::new().pull(&reference(&address, "1.0"), &access(), &Trust::Nobody).await.unwrap_err();
+    let is_missing = matches!(&error, FetchError::Oci(error) if matches!(error.failure, Failure::Missing(_)));
+    assert!(is_missing, "{error}");
 }
 
 #[tokio::test]

@@ -57,7 +57,10 @@ fn tools_of_servers_are_served() {
 fn a_slow_server_delays_only_itself() {
     // haft gives a server up after 30 s. On a busy machine the quick server can take as long: another attempt decides.
     const ATTEMPTS: usize = 5;
-    assert!((0..ATTEMPTS).any(|_| is_served_before_a_slow_one()), "haft waited until it had given the slow server up");
+    assert!(
+        (0..ATTEMPTS).any(|_| is_served_before_a_slow_one()),
+        "haft waited until it had given the slow server up"
+    );
 }
 
 /// Whether haft served a server's tools before it gave another server up, which answers once the tools were listed.

@@ -8,7 +8,6 @@ use agent_client_protocol_schema::v1::{
 };
 use async_trait::async_trait;
 
-use crate::client::Client;
 use crate::tool_call::fenced;
 use crate::updates::Updates;
 use haft_core::tool::{Approver, Decision, Question};
@@ -20,42 +19,31 @@ const REJECT: &str = "reject";
 
 /// The user at the editor, for the calls of one session.
 pub(crate) struct AtEditor {
-    pub(crate) client: Arc<Client>,
     pub(crate) updates: Arc<Updates>,
 }
 
 #[async_trait]
 impl Approver for AtEditor {
     async fn ask(&self, question: &Question) -> Decision {
-        let Some(card) = self.card(question) else {
+        // A call of an agent that is itself a tool is not a call of this session: its question gets a separate tool
+        // call, whose end is reported here.
+        let own = question.agent.is_some().then(|| self.updates.new_call_id());
+        let Some(card) = own.clone().or_else(|| self.updates.call_id(&question.call)) else {
             return Decision::Unasked("the call does not belong to this session".into());
         };
-        let decision = self.answer(&self.request(question, &card.id), question.written_by.is_some()).await;
-        if !card.is_call {
+        let decision = match self.updates.client.ask_permission(&self.request(question, &card)).await {
+            Ok(response) => decision(&response.outcome, question.written_by.is_some()),
+            Err(error) => Decision::Unasked(format!("the editor failed to ask: {}", error.message)),
+        };
+        if let Some(own) = own {
             let is_allowed = matches!(decision, Decision::Approved | Decision::Always | Decision::Written);
-            self.updates.decided(card.id, is_allowed);
+            self.updates.decided(own, is_allowed);
         }
         decision
     }
 }
 
-/// The tool call that a question is displayed at.
-struct Card {
-    id: ToolCallId,
-    /// Whether the tool call is a call of the session, whose end is reported separately.
-    is_call: bool,
-}
-
 impl AtEditor {
-    /// Returns the tool call for a question. A call of an agent that is itself a tool is not a call of this
-    /// session: its question gets a separate tool call.
-    fn card(&self, question: &Question) -> Option<Card> {
-        if question.agent.is_some() {
-            return Some(Card { id: self.updates.new_call_id(), is_call: false });
-        }
-        self.updates.call_id(&question.call).map(|id| Card { id, is_call: true })
-    }
-
     /// Returns the permission request with its options.
     fn request(&self, question: &Question, card: &ToolCallId) -> RequestPermissionRequest {
         let Question { verb, tool, what, agent, written_by, .. } = question;
@@ -83,16 +71,9 @@ impl AtEditor {
         let call = ToolCallUpdate::new(card.clone(), fields);
         RequestPermissionRequest::new(self.updates.session().clone(), call, options)
     }
-
-    /// Returns the decision of the user. `may_write`: the option [`WRITE`] was offered.
-    async fn answer(&self, request: &RequestPermissionRequest, may_write: bool) -> Decision {
-        match self.client.ask_permission(request).await {
-            Ok(response) => decision(&response.outcome, may_write),
-            Err(error) => Decision::Unasked(format!("the editor failed to ask: {}", error.message)),
-        }
-    }
 }
 
+/// Returns the decision of the user. `may_write`: the option [`WRITE`] was offered.
 fn decision(outcome: &RequestPermissionOutcome, may_write: bool) -> Decision {
     let chosen = match outcome {
         RequestPermissionOutcome::Selected(selected) => selected.option_id.0.as_ref(),

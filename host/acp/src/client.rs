@@ -12,7 +12,6 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
-use crate::message;
 use crate::output::Outbox;
 use haft_core::sync::Lock;
 
@@ -36,7 +35,6 @@ impl Client {
         Self { outbox, waiting: Lock::default(), next: AtomicI64::new(1), takes_notices }
     }
 
-    /// Stores the capabilities of the editor.
     pub(crate) fn initialized(&self, capabilities: &ClientCapabilities) {
         let notices = capabilities.session.as_ref().and_then(|session| session.notices.as_ref());
         self.takes_notices.store(notices.is_some(), Ordering::SeqCst);
@@ -47,7 +45,6 @@ impl Client {
         self.takes_notices.load(Ordering::SeqCst)
     }
 
-    /// Returns the queue of messages.
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.outbox
     }
@@ -62,7 +59,10 @@ impl Client {
     }
 
     pub(crate) fn answer(&self, id: &RequestId, outcome: Result<Value, Error>) {
-        self.outbox.post(message::answer(id, outcome));
+        self.outbox.post(match outcome {
+            Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
+            Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
+        });
     }
 
     /// Asks the user. A drop of the future cancels the question.
@@ -81,7 +81,6 @@ impl Client {
         Ok(serde_json::from_value(answer?)?)
     }
 
-    /// Handles a response of the editor.
     pub(crate) fn answered(&self, id: &RequestId, outcome: Result<Value, Error>) {
         if let Some(waiting) = self.waiting.lock().remove(id) {
             // The receiver may have stopped waiting.

@@ -2,11 +2,13 @@
 //! arrival.
 
 use std::collections::HashMap;
+use std::future::ready;
 use std::io::{self, Read, Write};
 use std::path::PathBuf;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1::{
@@ -25,18 +27,31 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use crate::bounds::{ENDING, MAX_REQUESTS, MAX_SERVERS, MAX_WORDS, PAGE};
 use crate::client::Client;
 use crate::content;
 use crate::host::{Host, Opening, StdioServer};
 use crate::message::{self, Message, Params, told};
-use crate::output;
-use crate::output::{Line, Outbox};
-use crate::session::{MODE, MODEL, Session, failed, mode_state};
+use crate::output::{self, Line, MAX_LINE, Outbox};
+use crate::session::{MODE, MODEL, Session, failed};
 use crate::sessions::Sessions;
 use haft_core::report::{plain, shortened};
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
+
+/// The maximum number of concurrent requests: more than any editor has threads at work.
+const MAX_REQUESTS: usize = 64;
+
+/// Time limit for the end of calls after the editor disconnects: that of a cancelled call of a tool.
+const ENDING: Duration = Duration::from_secs(5);
+
+/// The maximum number of MCP servers of a session, with [`MAX_WORDS`] words and variables each.
+const MAX_SERVERS: usize = 32;
+
+/// The maximum number of words of a command line, and of variables, of an MCP server.
+const MAX_WORDS: usize = 256;
+
+/// The number of sessions on a page of a list.
+const PAGE: usize = 50;
 
 struct Connection {
     host: Arc<dyn Host>,
@@ -46,10 +61,10 @@ struct Connection {
     prompts: Lock<HashMap<RequestId, CancellationToken>>,
 }
 
-/// The work of a request. A session that it opened is greeted after the response.
-type Work = Pin<Box<dyn Future<Output = (Result<Value, Error>, Option<Arc<Session>>)> + Send>>;
+/// The result of a request. A session that it opened is greeted after the response.
+type Done = Result<(Value, Option<Arc<Session>>), Error>;
 
-type Opened = Result<(Value, Arc<Session>), Error>;
+type Work = Pin<Box<dyn Future<Output = Done> + Send>>;
 
 /// Serves the conversations of `host` to the editor at `input` and `output` until it hangs up or `stop` is
 /// cancelled. Secrets of `redactor` are redacted in the output.
@@ -99,7 +114,7 @@ impl Connection {
         let message = match line {
             Line::Whole(line) => message::parse(&line),
             Line::TooLong(id) => {
-                let why = format!("a message longer than {} MiB", crate::bounds::MAX_LINE >> 20);
+                let why = format!("a message longer than {} MiB", MAX_LINE >> 20);
                 Err(Box::new(message::Refusal { id, error: told(Error::invalid_request(), &why) }))
             }
         };
@@ -124,10 +139,14 @@ impl Connection {
             Ok(work) => {
                 let answering = Answering { client: self.client.clone(), id, is_answered: false };
                 tasks.spawn(async move {
-                    let (outcome, opened) = work.await;
-                    answering.answer(outcome);
-                    if let Some(session) = opened {
-                        session.greet().await;
+                    match work.await {
+                        Ok((answer, opened)) => {
+                            answering.answer(Ok(answer));
+                            if let Some(session) = opened {
+                                session.greet().await;
+                            }
+                        }
+                        Err(error) => answering.answer(Err(error)),
                     }
                 });
             }
@@ -160,40 +179,27 @@ impl Connection {
         if method != "initialize" && !self.is_initialized.load(Ordering::SeqCst) {
             return Err(told(Error::invalid_request(), "expected `initialize` as the first request"));
         }
-        Ok(match method {
-            "initialize" => {
-                let answer = self.initialize(&params.read()?);
-                Box::pin(async move { (value(&answer), None) })
-            }
-            "session/new" => opening_work(params.read()?, |request| connection.new_session(request)),
-            "session/load" if self.host.keeps() => {
-                opening_work(params.read()?, |request| connection.load(request))
-            }
-            "session/resume" if self.host.keeps() => {
-                opening_work(params.read()?, |request| connection.resume(request))
-            }
-            "session/list" if self.host.keeps() => work(params.read()?, |request| connection.list(request)),
-            "session/delete" if self.host.keeps() => {
-                work(params.read()?, |request| connection.delete(request))
-            }
-            "session/close" => work(params.read()?, |request| connection.close(request)),
-            "session/set_mode" => {
-                let answer = self.set_mode(&params.read()?)?;
-                Box::pin(async move { (Ok(answer), None) })
-            }
-            "session/set_config_option" => work(params.read()?, |request| connection.set_option(request)),
+        let work: Work = match method {
+            "initialize" => Box::pin(ready(value(&self.initialize(&params.read()?)))),
+            "session/new" => Box::pin(connection.new_session(params.read()?)),
+            "session/load" if self.host.keeps() => Box::pin(connection.load(params.read()?)),
+            "session/resume" if self.host.keeps() => Box::pin(connection.resume(params.read()?)),
+            "session/list" if self.host.keeps() => Box::pin(connection.list(params.read()?)),
+            "session/delete" if self.host.keeps() => Box::pin(connection.delete(params.read()?)),
+            "session/close" => Box::pin(connection.close(params.read()?)),
+            "session/set_mode" => Box::pin(ready(Ok(self.set_mode(&params.read()?)?))),
+            "session/set_config_option" => Box::pin(connection.set_option(params.read()?)),
             "session/prompt" => self.prompt(id, params.read()?)?,
             "authenticate" => {
                 let why = "haft has no sign-in; set the provider's key in program.toml";
                 return Err(told(Error::invalid_params(), why));
             }
             _ => {
-                return Err(told(
-                    Error::method_not_found(),
-                    &method.chars().take(MAX_SHOWN).collect::<String>(),
-                ));
+                let method = method.chars().take(MAX_SHOWN).collect::<String>();
+                return Err(told(Error::method_not_found(), &method));
             }
-        })
+        };
+        Ok(work)
     }
 
     fn initialize(&self, request: &InitializeRequest) -> InitializeResponse {
@@ -217,33 +223,33 @@ impl Connection {
             .agent_info(Implementation::new("haft", env!("CARGO_PKG_VERSION")))
     }
 
-    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Opened {
+    async fn new_session(self: Arc<Self>, request: NewSessionRequest) -> Done {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let _place = self.sessions.make_room(&*self.host, None).await?;
         let conversation = self.host.begin(opening.clone()).await.map_err(failed)?;
         let session = Arc::new(Session::new(&self.client, conversation, opening));
         self.sessions.add(&session);
         let options = session.options().await;
-        let modes = mode_state(session.is_planning());
+        let modes = session.modes();
         let answer = NewSessionResponse::new(session.id.clone()).modes(modes).config_options(options);
-        Ok((value(&answer)?, session))
+        opened(&answer, session)
     }
 
-    async fn load(self: Arc<Self>, request: LoadSessionRequest) -> Opened {
+    async fn load(self: Arc<Self>, request: LoadSessionRequest) -> Done {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
         session.replay().await;
-        let modes = mode_state(session.is_planning());
+        let modes = session.modes();
         let answer = LoadSessionResponse::new().modes(modes).config_options(session.options().await);
-        Ok((value(&answer)?, session))
+        opened(&answer, session)
     }
 
-    async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Opened {
+    async fn resume(self: Arc<Self>, request: ResumeSessionRequest) -> Done {
         let opening = opening(request.cwd, request.mcp_servers)?;
         let session = self.open(&request.session_id, opening).await?;
-        let modes = mode_state(session.is_planning());
+        let modes = session.modes();
         let answer = ResumeSessionResponse::new().modes(modes).config_options(session.options().await);
-        Ok((value(&answer)?, session))
+        opened(&answer, session)
     }
 
     /// Opens an earlier session, even if it is open here.
@@ -271,13 +277,12 @@ impl Connection {
         Ok(session)
     }
 
-    /// Loads the program of a session if it is not loaded.
     async fn wake(&self, session: &Session) -> Result<(), Error> {
         let _place = self.sessions.make_room(&*self.host, Some(&session.id)).await?;
         session.wake(&*self.host).await
     }
 
-    async fn list(self: Arc<Self>, request: ListSessionsRequest) -> Result<Value, Error> {
+    async fn list(self: Arc<Self>, request: ListSessionsRequest) -> Done {
         let from = match request.cursor.as_deref() {
             None => 0,
             Some(cursor) => cursor.parse().map_err(|_| told(Error::invalid_params(), "an unknown cursor"))?,
@@ -291,20 +296,20 @@ impl Connection {
         value(&ListSessionsResponse::new(page.collect()).next_cursor(cursor))
     }
 
-    async fn delete(self: Arc<Self>, request: DeleteSessionRequest) -> Result<Value, Error> {
+    async fn delete(self: Arc<Self>, request: DeleteSessionRequest) -> Done {
         self.sessions.close(&request.session_id).await;
         self.host.remove(&request.session_id.0).await.map_err(failed)?;
         value(&DeleteSessionResponse::new())
     }
 
-    async fn close(self: Arc<Self>, request: CloseSessionRequest) -> Result<Value, Error> {
+    async fn close(self: Arc<Self>, request: CloseSessionRequest) -> Done {
         if !self.sessions.close(&request.session_id).await {
             self.sessions.find(&request.session_id)?;
         }
         value(&CloseSessionResponse::new())
     }
 
-    async fn set_option(self: Arc<Self>, request: SetSessionConfigOptionRequest) -> Result<Value, Error> {
+    async fn set_option(self: Arc<Self>, request: SetSessionConfigOptionRequest) -> Done {
         let session = self.sessions.find(&request.session_id)?;
         let chosen = request.value.as_value_id();
         match (request.config_id.0.as_ref(), chosen) {
@@ -320,7 +325,7 @@ impl Connection {
         value(&SetSessionConfigOptionResponse::new(session.options().await))
     }
 
-    fn set_mode(&self, request: &SetSessionModeRequest) -> Result<Value, Error> {
+    fn set_mode(&self, request: &SetSessionModeRequest) -> Done {
         self.sessions.find(&request.session_id)?.use_mode(&request.mode_id.0)?;
         value(&SetSessionModeResponse::new())
     }
@@ -345,7 +350,7 @@ impl Connection {
             };
             connection.prompts.lock().remove(&id);
             drop(working);
-            (answer.and_then(|answer| value(&answer)), None)
+            answer.and_then(|answer| value(&answer))
         }))
     }
 }
@@ -375,30 +380,12 @@ impl Drop for Answering {
     }
 }
 
-/// Returns the work of a request that needs nothing done before the next message is read.
-fn work<R, W>(request: R, answer: impl FnOnce(R) -> W) -> Work
-where
-    W: Future<Output = Result<Value, Error>> + Send + 'static,
-{
-    let answer = answer(request);
-    Box::pin(async move { (answer.await, None) })
+fn value(answer: &impl Serialize) -> Done {
+    Ok((serde_json::to_value(answer).map_err(Error::into_internal_error)?, None))
 }
 
-fn opening_work<R, W>(request: R, open: impl FnOnce(R) -> W) -> Work
-where
-    W: Future<Output = Opened> + Send + 'static,
-{
-    let opened = open(request);
-    Box::pin(async move {
-        match opened.await {
-            Ok((answer, session)) => (Ok(answer), Some(session)),
-            Err(error) => (Err(error), None),
-        }
-    })
-}
-
-fn value(answer: &impl Serialize) -> Result<Value, Error> {
-    serde_json::to_value(answer).map_err(Error::into_internal_error)
+fn opened(answer: &impl Serialize, session: Arc<Session>) -> Done {
+    Ok((value(answer)?.0, Some(session)))
 }
 
 /// Returns the parameters of a session. Only servers on standard streams are accepted: the response to `initialize`

@@ -2,12 +2,11 @@
 //! the conversations; this crate implements the protocol, and does not depend on program.toml. It accesses no file
 //! for the editor or by it, and no message of an editor changes the rights of a tool.
 //!
-//! From the pipes inward: `input` and `output` are lines and their limits, `message` is JSON-RPC, `client` is the
-//! editor as seen by an agent, `connection` handles each method, `session` is one conversation, and `updates` with
-//! `tool_call` and `replay` are the display in the editor.
+//! From the pipes inward: `output` is lines and their limits, `message` is JSON-RPC, `client` is the editor as seen by
+//! an agent, `connection` handles each method, `session` is one conversation, and `updates` with `tool_call` is the
+//! display in the editor.
 
 mod approver;
-mod bounds;
 mod client;
 mod connection;
 mod content;

@@ -4,8 +4,8 @@
 use agent_client_protocol_schema::v1::{Error, RequestId};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 
 use haft_core::scan::{MAX_VALUES, Scan};
 
@@ -48,7 +48,6 @@ struct Envelope {
 }
 
 impl Params {
-    /// Parses the parameters of a method.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, Error> {
         let text = self.0.as_ref().map_or("{}", |params| params.get());
         serde_json::from_str(text).map_err(|error| told(Error::invalid_params(), &error.to_string()))
@@ -67,13 +66,13 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
     let line = line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line);
     let scan = Scan::from_message(line);
     let refusal = |error: Error, why: &str| {
-        let id = scan.id().filter(|_| !scan.is_answer());
+        let id = scan.id().filter(|_| !scan.is_answer);
         Err(Box::new(Refusal { id, error: told(error, why) }))
     };
     if scan.is_batch() {
         return refusal(Error::invalid_request(), "the protocol has no batches");
     }
-    if scan.values() > MAX_VALUES {
+    if scan.values > MAX_VALUES {
         return refusal(Error::invalid_request(), &format!("more than {MAX_VALUES} values in one message"));
     }
     let envelope: Envelope = match serde_json::from_slice(line) {
@@ -87,11 +86,11 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
         (Some(id), Some(method)) => Some(Message::Request { id, method, params }),
         (None, Some(method)) => Some(Message::Notification { method, params }),
         // Also if the result is `null`, because haft waits for a response.
-        (Some(id), None) if scan.is_answer() => {
+        (Some(id), None) if scan.is_answer => {
             let outcome = error.map_or_else(|| Ok(result.unwrap_or_default()), |error| Err(foreign(error)));
             Some(Message::Answer { id, outcome })
         }
-        (None, None) if scan.is_answer() => None,
+        (None, None) if scan.is_answer => None,
         _ => return refusal(Error::invalid_request(), "neither a method nor a result"),
     })
 }
@@ -99,13 +98,6 @@ pub(crate) fn parse(line: &[u8]) -> Result<Option<Message>, Box<Refusal>> {
 /// Returns the error of the editor, or an internal error if it is malformed.
 fn foreign(error: Value) -> Error {
     serde_json::from_value(error).unwrap_or_else(|_| Error::internal_error())
-}
-
-pub(crate) fn answer(id: &RequestId, outcome: Result<Value, Error>) -> Value {
-    match outcome {
-        Ok(result) => json!({ "jsonrpc": "2.0", "id": id, "result": result }),
-        Err(error) => json!({ "jsonrpc": "2.0", "id": id, "error": error }),
-    }
 }
 
 #[cfg(test)]

@@ -4,16 +4,32 @@
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use agent_client_protocol_schema::v1::RequestId;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::bounds::{FLUSH, MAX_LINE, MAX_UNWRITTEN, QUEUE, ROOM};
 use haft_core::scan::Scan;
 use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
+
+/// The maximum size of a message in bytes: a prompt with some pictures, in base64.
+pub(crate) const MAX_LINE: usize = 16 << 20;
+
+/// The maximum number of messages that are read and not yet handled. An editor that sends more waits.
+const QUEUE: usize = 16;
+
+/// The maximum number of unwritten bytes. An editor that leaves more unread is considered hung.
+pub(crate) const MAX_UNWRITTEN: usize = 32 << 20;
+
+/// The maximum number of waiting bytes before deferrable output waits too: the replay of a conversation, the next
+/// prompt.
+pub(crate) const ROOM: usize = 1 << 20;
+
+/// Time limit for the editor to read one more of the last messages.
+const FLUSH: Duration = Duration::from_secs(1);
 
 /// The memory of a queued message beside its bytes.
 const OVERHEAD: usize = 128;
@@ -165,7 +181,7 @@ fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
             return Ok(None);
         }
         if line.len() > MAX_LINE {
-            return Ok(Some(Line::TooLong(id_of_long(input, line)?)));
+            return Ok(Some(Line::TooLong(Scan::id_of_long(input, line)?)));
         }
         let text = line.trim_ascii();
         if !text.is_empty() {
@@ -173,22 +189,6 @@ fn next(input: &mut impl BufRead) -> io::Result<Option<Line>> {
         }
         line.clear();
     }
-}
-
-/// Skips to the end of a line that begins with `beginning`; returns the id of the request.
-fn id_of_long(input: &mut impl BufRead, beginning: Vec<u8>) -> io::Result<Option<RequestId>> {
-    let mut scan = Scan::from_message(&beginning);
-    let mut is_end = beginning.ends_with(b"\n");
-    drop(beginning);
-    while !is_end {
-        let buffer = input.fill_buf()?;
-        let end = buffer.iter().position(|byte| *byte == b'\n');
-        let used = end.map_or(buffer.len(), |end| end + 1);
-        is_end = end.is_some() || buffer.is_empty();
-        scan.feed(buffer.get(..used).unwrap_or_default());
-        input.consume(used);
-    }
-    Ok(scan.id().filter(|_| !scan.is_answer()))
 }
 
 #[cfg(test)]

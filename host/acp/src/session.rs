@@ -14,7 +14,7 @@ use crate::approver::AtEditor;
 use crate::client::Client;
 use crate::host::{Command, Conversation, Failure, Host, Invoked, Opening, Turn};
 use crate::message::told;
-use crate::updates::{Updates, replay};
+use crate::updates::Updates;
 use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
 use haft_core::event::Events;
@@ -30,14 +30,12 @@ const MAX_TITLE: usize = 60;
 pub(crate) struct Session {
     pub(crate) id: SessionId,
     opening: Opening,
-    client: Arc<Client>,
     updates: Arc<Updates>,
     approvals: Approvals,
     /// The conversation; `None` while it is unloaded.
     conversation: Mutex<Option<Box<dyn Conversation>>>,
     is_awake: AtomicBool,
     has_said: AtomicBool,
-    /// Whether the user has chosen plan mode.
     is_planning: AtomicBool,
     /// The notices of its opening that the user has not seen yet.
     notices: Lock<Vec<String>>,
@@ -67,12 +65,11 @@ impl Session {
         let id = SessionId::new(conversation.id());
         let workspace = conversation.workspace().map(std::path::Path::to_owned);
         let updates = Arc::new(Updates::new(client.clone(), id.clone(), workspace));
-        let asked = AtEditor { client: client.clone(), updates: updates.clone() };
+        let asked = AtEditor { updates: updates.clone() };
         let has_said = !conversation.messages().is_empty();
         Self {
             id,
             opening,
-            client: client.clone(),
             updates,
             approvals: Approvals::by(asked),
             conversation: Mutex::new(Some(conversation)),
@@ -87,12 +84,10 @@ impl Session {
         }
     }
 
-    /// Returns whether the conversation's program is loaded.
     pub(crate) fn is_awake(&self) -> bool {
         self.is_awake.load(Ordering::SeqCst)
     }
 
-    /// Returns whether no prompt is running.
     pub(crate) fn is_idle(&self) -> bool {
         self.turn.lock().is_none()
     }
@@ -102,7 +97,6 @@ impl Session {
         self.is_idle() && (host.keeps() || !self.has_said.load(Ordering::SeqCst))
     }
 
-    /// Returns whether there was a prompt.
     pub(crate) fn has_said(&self) -> bool {
         self.has_said.load(Ordering::SeqCst)
     }
@@ -117,7 +111,6 @@ impl Session {
         Ok(Working { session: self.clone(), cancel })
     }
 
-    /// Cancels the current prompt.
     pub(crate) fn cancel(&self) {
         if let Some(turn) = &*self.turn.lock() {
             turn.cancel();
@@ -158,7 +151,7 @@ impl Session {
         let events = Events::to(move |event| updates.hear(event));
         let (cancel, approvals) = (working.cancel.clone(), self.approvals.clone());
         let turn = Turn { events, cancel, approvals, is_planning: self.is_planning() };
-        self.client.outbox().room().await;
+        self.updates.room().await;
         self.updates.open();
         let invoked = self.invoked(conversation.as_mut(), prompt, &turn).await;
         if working.cancel.is_cancelled() {
@@ -237,14 +230,16 @@ impl Session {
         Ok(slot)
     }
 
-    /// Loads the program if necessary.
     pub(crate) async fn wake(&self, host: &dyn Host) -> Result<(), Error> {
         self.awake(host).await.map(drop)
     }
 
     /// Unloads the program. The messages are kept if the host saves them.
     pub(crate) async fn rest(&self) {
-        let mut slot = self.conversation.lock().await;
+        self.unload(self.conversation.lock().await).await;
+    }
+
+    async fn unload(&self, mut slot: MutexGuard<'_, Option<Box<dyn Conversation>>>) {
         self.is_awake.store(false, Ordering::SeqCst);
         if let Some(conversation) = slot.take() {
             conversation.close().await;
@@ -253,15 +248,12 @@ impl Session {
 
     /// Unloads the program if the session is idle; returns whether it did.
     pub(crate) async fn rest_if_idle(&self) -> bool {
-        let Ok(mut slot) = self.conversation.try_lock() else { return false };
-        if !self.is_idle() {
-            return false;
+        let Ok(slot) = self.conversation.try_lock() else { return false };
+        let is_idle = self.is_idle();
+        if is_idle {
+            self.unload(slot).await;
         }
-        self.is_awake.store(false, Ordering::SeqCst);
-        if let Some(conversation) = slot.take() {
-            conversation.close().await;
-        }
-        true
+        is_idle
     }
 
     /// Cancels the current prompt and unloads the program, for good.
@@ -271,10 +263,9 @@ impl Session {
         self.rest().await;
     }
 
-    /// Shows all messages.
     pub(crate) async fn replay(&self) {
         if let Some(conversation) = &*self.conversation.lock().await {
-            replay(conversation.messages(), &self.updates, self.client.outbox()).await;
+            self.updates.replay(conversation.messages()).await;
         }
     }
 
@@ -292,12 +283,18 @@ impl Session {
         vec![mode, option.category(SessionConfigOptionCategory::Model)]
     }
 
+    /// Returns all modes and the current one.
+    pub(crate) fn modes(&self) -> SessionModeState {
+        let modes = MODES
+            .map(|(id, name, description)| SessionMode::new(id, name).description(description.to_owned()));
+        SessionModeState::new(mode(self.is_planning()), modes.to_vec())
+    }
+
     /// Returns whether tools only read, from the next prompt on.
-    pub(crate) fn is_planning(&self) -> bool {
+    fn is_planning(&self) -> bool {
         self.is_planning.load(Ordering::SeqCst)
     }
 
-    /// Sets the mode of the next prompt.
     pub(crate) fn use_mode(&self, id: &str) -> Result<(), Error> {
         self.is_planning.store(is_plan(id)?, Ordering::SeqCst);
         Ok(())
@@ -321,7 +318,6 @@ impl Drop for Working {
     }
 }
 
-/// Converts a failure of the host.
 pub(crate) fn failed(Failure(why): Failure) -> Error {
     let mut error = Error::internal_error();
     error.message = why;
@@ -367,13 +363,6 @@ const MODES: [(&str, &str, &str); 2] = [
     ("plan", "Plan", "Tools only read: no writing, no sending"),
 ];
 
-/// Returns all modes and the current one.
-pub(crate) fn mode_state(is_planning: bool) -> SessionModeState {
-    let modes =
-        MODES.map(|(id, name, description)| SessionMode::new(id, name).description(description.to_owned()));
-    SessionModeState::new(mode(is_planning), modes.to_vec())
-}
-
 fn mode_option(is_planning: bool) -> SessionConfigOption {
     let modes: Vec<_> = MODES
         .iter()
@@ -385,7 +374,6 @@ fn mode_option(is_planning: bool) -> SessionConfigOption {
     option.category(SessionConfigOptionCategory::Mode)
 }
 
-/// Returns whether the mode `id` is plan mode.
 fn is_plan(id: &str) -> Result<bool, Error> {
     let [default, plan] = MODES.map(|(id, ..)| id);
     match id {

@@ -7,18 +7,23 @@ use std::time::Duration;
 
 use agent_client_protocol_schema::v1::{Error, SessionId};
 
-use crate::bounds::{MAX_AWAKE, MAX_KNOWN};
 use crate::host::Host;
 use crate::message::told;
 use crate::session::Session;
 use haft_core::sync::Lock;
+
+/// The maximum number of conversations with a loaded program. A further conversation unloads the one with the
+/// longest idle time: each has compiled plugins, prepared processes and MCP servers.
+pub(crate) const MAX_AWAKE: usize = 8;
+
+/// The maximum number of known conversations, loaded or not: a name and a folder each.
+const MAX_KNOWN: usize = 1000;
 
 /// The number of checks for a session to unload, and the wait between them: five seconds in all, in which an
 /// editor reads the pending output.
 const MAX_LOOKS: u32 = 500;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// All known conversations.
 #[derive(Default)]
 pub(crate) struct Sessions {
     /// Ordered by last use, latest at the end.
@@ -58,7 +63,6 @@ impl Sessions {
         all.push(session.clone());
     }
 
-    /// Replaces the session with this id.
     pub(crate) fn replace(&self, session: &Arc<Session>) {
         self.all.lock().retain(|other| other.id != session.id);
         self.add(session);

@@ -11,7 +11,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use haft_core::call::{self, ToolResult};
+use haft_core::call::{self, Attachment, ToolResult};
 use haft_core::report::{plain, shortened};
 use haft_core::tool::{Keep, clip, in_a_line};
 
@@ -55,9 +55,8 @@ pub(crate) const MAX_PICTURE: usize = 4 << 20;
 pub(crate) fn shown(id: ToolCallId, call: &call::ToolCall, workspace: Option<&Path>) -> ToolCall {
     let raw = Some(call.arguments.clone()).filter(|raw| raw.to_string().len() <= MAX_RAW);
     let shown = ToolCall::new(id, title(call)).name(call.tool.clone()).kind(kind(&call.tool)).raw_input(raw);
-    let place = place(call, workspace);
-    let difference = difference(call, place.as_deref());
-    shown.content(difference.into_iter().collect()).locations(locations(place, &call.arguments))
+    let difference = difference(call, workspace).into_iter().collect();
+    shown.content(difference).locations(locations(place(call, workspace), &call.arguments))
 }
 
 pub(crate) fn answered(
@@ -66,19 +65,20 @@ pub(crate) fn answered(
     workspace: Option<&Path>,
 ) -> ToolCallUpdateFields {
     let status = if result.is_error { ToolCallStatus::Failed } else { ToolCallStatus::Completed };
-    let place = place(call, workspace);
-    let mut content: Vec<ToolCallContent> = difference(call, place.as_deref()).into_iter().collect();
+    let mut content: Vec<ToolCallContent> = difference(call, workspace).into_iter().collect();
     // For a successful edit, the difference is the answer.
     if content.is_empty() || result.is_error {
         content.push(text(&result.content).into());
     }
-    let pictures = result.attachments.iter().filter(|file| file.essence().starts_with("image/"));
-    let pictures = pictures.filter(|file| file.data.len() <= MAX_PICTURE).take(MAX_PICTURES);
-    content.extend(pictures.map(|file| {
-        let data = BASE64_STANDARD.encode(&file.data);
-        ContentBlock::Image(ImageContent::new(data, file.essence())).into()
-    }));
+    content.extend(result.attachments.iter().filter_map(picture).take(MAX_PICTURES).map(Into::into));
     ToolCallUpdateFields::new().status(status).content(content)
+}
+
+/// Returns the display of a file, if it is a picture that is not too large.
+pub(crate) fn picture(file: &Attachment) -> Option<ContentBlock> {
+    let is_shown = file.essence().starts_with("image/") && file.data.len() <= MAX_PICTURE;
+    let image = || ImageContent::new(BASE64_STANDARD.encode(&file.data), file.essence());
+    is_shown.then(|| ContentBlock::Image(image()))
 }
 
 /// Returns the text of a tool, to be shown literally.
@@ -112,11 +112,7 @@ fn locations(place: Option<PathBuf>, arguments: &Value) -> Vec<ToolCallLocation>
 }
 
 /// Returns the difference that a call makes to a file, if the arguments show it.
-pub(crate) fn change(call: &call::ToolCall, workspace: Option<&Path>) -> Option<ToolCallContent> {
-    difference(call, place(call, workspace).as_deref())
-}
-
-fn difference(call: &call::ToolCall, place: Option<&Path>) -> Option<ToolCallContent> {
+pub(crate) fn difference(call: &call::ToolCall, workspace: Option<&Path>) -> Option<ToolCallContent> {
     let argument = |name: &str| {
         let text = call.arguments.get(name)?.as_str()?;
         Some(clip(text, MAX_DIFF, Keep::Ends))
@@ -126,7 +122,7 @@ fn difference(call: &call::ToolCall, place: Option<&Path>) -> Option<ToolCallCon
         "write" => (None, argument("content")?),
         _ => return None,
     };
-    Some(ToolCallContent::Diff(Diff::new(place?, new).old_text(old)))
+    Some(ToolCallContent::Diff(Diff::new(place(call, workspace)?, new).old_text(old)))
 }
 
 pub(crate) fn fenced(text: &str) -> String {

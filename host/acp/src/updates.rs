@@ -8,18 +8,14 @@ use std::time::{Duration, Instant};
 
 use agent_client_protocol_schema::v1::{
     AvailableCommand, AvailableCommandInput, AvailableCommandsUpdate, ContentBlock, ContentChunk, Cost,
-    ImageContent, MessageId, Notice, NoticeSeverity, SessionId, SessionInfoUpdate, SessionUpdate,
-    ToolCallContent, ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields,
-    UnstructuredCommandInput, UsageUpdate,
+    MessageId, Notice, NoticeSeverity, SessionId, SessionInfoUpdate, SessionUpdate, ToolCallContent,
+    ToolCallId, ToolCallStatus, ToolCallUpdate, ToolCallUpdateFields, UnstructuredCommandInput, UsageUpdate,
 };
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
 
 use crate::client::Client;
 use crate::host::Command;
-use crate::output::Outbox;
-use crate::tool_call::{self, MAX_PICTURE};
-use haft_agent::provider::{Message, Prompt};
+use crate::tool_call;
+use haft_agent::provider::Message;
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::event::Event;
 use haft_core::sync::Lock;
@@ -33,7 +29,7 @@ const MAX_TAIL: usize = 4000;
 
 /// The display of one session.
 pub(crate) struct Updates {
-    client: Arc<Client>,
+    pub(crate) client: Arc<Client>,
     session: SessionId,
     workspace: Option<PathBuf>,
     state: Lock<State>,
@@ -73,7 +69,7 @@ impl Updates {
     pub(crate) fn difference(&self, question: &Question) -> Option<ToolCallContent> {
         let (tool, arguments) = (question.tool.clone(), question.arguments.clone());
         let call = ToolCall { id: question.call.clone(), tool, arguments };
-        tool_call::change(&call, self.workspace.as_deref())
+        tool_call::difference(&call, self.workspace.as_deref())
     }
 
     /// Returns an id for a call of which the editor only shows a question.
@@ -87,7 +83,6 @@ impl Updates {
         self.update_call(id, ToolCallUpdateFields::new().status(status));
     }
 
-    /// Begins a prompt.
     pub(crate) fn open(&self) {
         self.state.lock().is_open = true;
     }
@@ -141,8 +136,38 @@ impl Updates {
         }
     }
 
+    /// Waits until the editor has read most of the messages.
+    pub(crate) async fn room(&self) {
+        self.client.outbox().room().await;
+    }
+
+    /// Shows `messages`, as fast as the editor reads them.
+    pub(crate) async fn replay(&self, messages: &[Message]) {
+        for message in messages {
+            self.room().await;
+            match message {
+                Message::User(prompt) => {
+                    if !prompt.text.is_empty() {
+                        self.user_said(prompt.text.as_str().into());
+                    }
+                    for file in &prompt.attachments {
+                        self.room().await;
+                        self.user_said(tool_call::picture(file).unwrap_or_else(|| file.mention().into()));
+                    }
+                }
+                Message::Turn(exchange) => {
+                    self.agent_said(&exchange.reply().text);
+                    for (requested, result) in exchange.answered() {
+                        self.room().await;
+                        self.called(&requested.call, result);
+                    }
+                }
+            }
+        }
+    }
+
     /// Shows an earlier prompt of the person.
-    pub(crate) fn user_said(&self, content: ContentBlock) {
+    fn user_said(&self, content: ContentBlock) {
         self.client.update(&self.session, SessionUpdate::UserMessageChunk(ContentChunk::new(content)));
     }
 
@@ -154,7 +179,7 @@ impl Updates {
     }
 
     /// Shows an earlier call.
-    pub(crate) fn called(&self, call: &ToolCall, result: &ToolResult) {
+    fn called(&self, call: &ToolCall, result: &ToolResult) {
         let mut state = self.state.lock();
         self.begin(&mut state, call);
         self.end(&mut state, call, result);
@@ -167,7 +192,6 @@ impl Updates {
         self.client.update(&self.session, SessionUpdate::UsageUpdate(usage));
     }
 
-    /// Sends the commands of the session.
     pub(crate) fn commands(&self, commands: &[Command]) {
         let input =
             |argument: &String| AvailableCommandInput::Unstructured(UnstructuredCommandInput::new(argument));
@@ -190,7 +214,6 @@ impl Updates {
         }
     }
 
-    /// Sends the title of the session.
     pub(crate) fn title(&self, title: &str) {
         let info = SessionInfoUpdate::new().title(title.to_owned());
         self.client.update(&self.session, SessionUpdate::SessionInfoUpdate(info));
@@ -221,7 +244,6 @@ impl Updates {
         }
     }
 
-    /// Shows output of a tool.
     fn print(&self, state: &mut State, call: &str, text: &str) {
         let Some(shown) = state.calls.get_mut(call) else { return };
         shown.tail.push_str(text);
@@ -242,37 +264,4 @@ impl Updates {
 fn new_call_id(state: &mut State) -> ToolCallId {
     state.last_call += 1;
     ToolCallId::new(format!("call-{}", state.last_call))
-}
-
-/// Shows `messages`, as fast as the editor reads them.
-pub(crate) async fn replay(messages: &[Message], updates: &Updates, outbox: &Outbox) {
-    for message in messages {
-        outbox.room().await;
-        match message {
-            Message::User(prompt) => said(prompt, updates, outbox).await,
-            Message::Turn(exchange) => {
-                updates.agent_said(&exchange.reply().text);
-                for (requested, result) in exchange.answered() {
-                    outbox.room().await;
-                    updates.called(&requested.call, result);
-                }
-            }
-        }
-    }
-}
-
-async fn said(prompt: &Prompt, updates: &Updates, outbox: &Outbox) {
-    if !prompt.text.is_empty() {
-        updates.user_said(prompt.text.as_str().into());
-    }
-    for file in &prompt.attachments {
-        outbox.room().await;
-        let is_shown = file.essence().starts_with("image/") && file.data.len() <= MAX_PICTURE;
-        updates.user_said(if is_shown {
-            let data = BASE64_STANDARD.encode(&file.data);
-            ContentBlock::Image(ImageContent::new(data, file.essence()))
-        } else {
-            file.mention().into()
-        });
-    }
 }

@@ -2,17 +2,18 @@
 //! empty, and roles alternate. With a session, the conversation holds only messages that are saved in its file.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::prompt::{awaits_model, is_planned};
 use super::session::{
-    Ended, Entry, Known, Place, Restored, SessionError, SessionLog, Summarised, Summary, Turned, Unanswered,
-    push_prompt, record,
+    Ended, Entry, Known, Place, Restored, SessionError, SessionLog, Summarised, Unanswered, push_prompt,
+    record,
 };
 use super::window::{Window, told};
-use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall, Usage};
+use crate::provider::{Exchange, Message, Prompt, Reply, RequestedCall, Turn};
 use haft_core::call::{ToolCall, ToolResult};
 use haft_core::sync::Lock;
 use haft_core::tool::{Ledger, Session};
@@ -91,16 +92,26 @@ impl History {
     pub fn push_prompt(&mut self, prompt: impl Into<Prompt>) -> Result<(), SessionError> {
         let prompt = prompt.into();
         self.close();
-        self.note(|| Entry::said(&prompt))?;
+        self.note(|| Entry::Said(prompt.clone()))?;
         push_prompt(&mut self.messages, prompt);
         Ok(())
     }
 
+    /// Adds the prompts in `steering`; returns whether there were any.
+    pub(super) fn hear(&mut self, steering: &Steering) -> Result<bool, SessionError> {
+        let mut has_heard = false;
+        while let Some(prompt) = steering.take() {
+            self.push_prompt(prompt)?;
+            has_heard = true;
+        }
+        Ok(has_heard)
+    }
+
     /// Begins a turn of the model. The caller answers its calls and then [closes](Self::close) it.
-    pub(super) fn open(&mut self, turned: Turned) -> Result<(), SessionError> {
-        self.note(|| Entry::Turn(Box::new(turned.clone())))?;
-        let calls = Lock::new(vec![Known::Waiting; turned.reply.calls.len()]);
-        let (reply, log, message) = (turned.reply, self.log.clone(), self.messages.len());
+    pub(super) fn open(&mut self, turn: Turn) -> Result<(), SessionError> {
+        self.note(|| Entry::Turn(Box::new(turn.clone())))?;
+        let calls = Lock::new(vec![Known::Waiting; turn.reply.calls.len()]);
+        let (reply, log, message) = (turn.reply, self.log.clone(), self.messages.len());
         self.open = Some(Arc::new(OpenTurn { reply, calls, log, message }));
         Ok(())
     }
@@ -130,15 +141,13 @@ impl History {
         self.window.visible(&self.messages, &|place, text| log?.keep_answer(place, text))
     }
 
-    /// Replaces the beginning of the conversation by `summary`, which cost `usage`.
-    pub(super) fn sum_up(&mut self, summary: Summary, usage: Usage) -> Result<(), SessionError> {
-        let Summary { messages, text, model } = summary.clone();
-        self.note(|| Entry::Summarised(Summarised { messages, text, model, usage }))?;
-        self.window.sum_up(summary);
+    /// Replaces the beginning of the conversation by `summary`.
+    pub(super) fn sum_up(&mut self, summary: Summarised) -> Result<(), SessionError> {
+        self.note(|| Entry::Summarised(summary.clone()))?;
+        self.window.summary = Some(summary);
         Ok(())
     }
 
-    /// Records how the run ended.
     pub(super) fn end(&self, ended: impl FnOnce() -> Ended) -> Result<(), SessionError> {
         self.note(|| Entry::Ended(ended()))
     }
@@ -149,17 +158,14 @@ impl History {
 }
 
 impl OpenTurn {
-    /// Returns the calls, in order.
     pub(super) fn requested(&self) -> &[RequestedCall] {
         &self.reply.calls
     }
 
-    /// Returns whether a call has not run yet.
     pub(super) fn is_waiting(&self, index: usize) -> bool {
         self.calls.lock().get(index) == Some(&Known::Waiting)
     }
 
-    /// Records the answer to a call.
     pub(super) fn answer(
         &self,
         index: usize,
@@ -241,14 +247,42 @@ impl OpenTurn {
     }
 }
 
+// Prompts that a person gives while the agent works. The model gets them at its next step, after the answers to its
+// calls and before its next turn.
+
+/// The queue of prompts that the model has not yet received. Clones share it.
+#[derive(Clone, Debug, Default)]
+pub struct Steering(Arc<Lock<VecDeque<Prompt>>>);
+
+/// The maximum number of queued prompts: more than a user types during one call.
+const MAX_WAITING: usize = 64;
+
+impl Steering {
+    /// Queues a prompt; returns whether there was room.
+    pub fn say(&self, prompt: impl Into<Prompt>) -> bool {
+        let mut waiting = self.0.lock();
+        let has_room = waiting.len() < MAX_WAITING;
+        if has_room {
+            waiting.push_back(prompt.into());
+        }
+        has_room
+    }
+
+    /// Removes and returns the next prompt.
+    pub fn take(&self) -> Option<Prompt> {
+        self.0.lock().pop_front()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::provider::{Stop, Usage};
 
-    fn prompt(text: &str) -> Turned {
+    fn prompt(text: &str) -> Turn {
         let reply = Reply { text: text.into(), ..Reply::default() };
-        Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }
+        let (usage, wasted, model) = (Usage::default(), Usage::default(), "m".into());
+        Turn { reply, stop: Stop::Done, usage, wasted, model }
     }
 
     /// PL20: consecutive prompts are joined into one message.

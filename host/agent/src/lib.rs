@@ -2,44 +2,39 @@
 //! calls. This crate runs no tool itself: every call goes through the [`Toolbox`], which holds exactly the tools
 //! that this agent may use.
 
-mod budget;
 mod history;
-mod loop_guard;
 mod outcome;
 mod output;
 mod prompt;
 pub mod provider;
 mod routing;
 mod session;
-mod steering;
 mod summary;
 mod turn_calls;
 mod window;
 
-use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use self::budget::Budget;
-pub use self::history::History;
+pub use self::history::{History, Steering};
+use self::outcome::Totals;
 pub use self::outcome::{End, Outcome};
 use self::output::{Answers, Verdict};
 pub use self::prompt::{PLAN, planned, system_prompt, with_agents_md, with_skills};
 pub use self::routing::{Routed, route};
 pub use self::session::{
     Begun, Ended, Entry, Known, Line, Restored, Saved, SessionError, SessionLog, Sessions, Summarised,
-    Summary, Turned, UNKNOWN, Unanswered,
+    UNKNOWN, Unanswered,
 };
-pub use self::steering::Steering;
 pub use self::summary::CompactError;
 use self::turn_calls::TurnCalls;
 use self::window::{READER, Room};
-use crate::budget::Totals;
 use crate::provider::{Ask, Failure, OutputSchema, Prompt, Provider, ProviderError, Stop, Turn, Usage};
 use haft_core::event::Event;
 use haft_core::secret::RedactingEvents;
 use haft_core::sync::Lock;
+pub use haft_core::tool::Most as Budget;
 use haft_core::tool::{Session, Toolbox, bytes};
 use haft_core::trace::{self, Operation};
 
@@ -75,32 +70,21 @@ const MAX_EMPTY_TURNS: u32 = 2;
 const AFTER_NOTHING: &str =
     "[Your last turn was empty. Go on with the task, or report the result if it is done.]";
 
-impl AgentSettings {
-    /// 50: more than a useful task takes, few enough to end a loop.
-    pub(crate) const DEFAULT_MAX_TURNS: u32 = 50;
-    /// 2: a second repeat may outlast a transient fault; a fourth attempt never succeeds.
-    pub(crate) const DEFAULT_MAX_REPEATS: u32 = 2;
-    /// 100,000: together with the tools and an answer, it fits the smallest models that vendors host today.
-    pub(crate) const DEFAULT_HISTORY_BUDGET: u32 = 100_000;
-
-    /// Returns the defaults, with a system prompt that names `workspace`.
-    pub fn for_workspace(workspace: Option<&Path>) -> Self {
+impl Default for AgentSettings {
+    fn default() -> Self {
         Self {
-            system: system_prompt(workspace),
+            system: system_prompt(None),
             model: None,
-            max_turns: Self::DEFAULT_MAX_TURNS,
-            max_repeats: Self::DEFAULT_MAX_REPEATS,
-            history_budget: Some(Self::DEFAULT_HISTORY_BUDGET),
+            // More than a useful task takes, few enough to end a loop.
+            max_turns: 50,
+            // A second repeat may outlast a transient fault; a fourth attempt never succeeds.
+            max_repeats: 2,
+            // Together with the tools and an answer, it fits the smallest models that vendors host today.
+            history_budget: Some(100_000),
             summarise: None,
             output: None,
             budget: Budget::default(),
         }
-    }
-}
-
-impl Default for AgentSettings {
-    fn default() -> Self {
-        Self::for_workspace(None)
     }
 }
 
@@ -139,6 +123,12 @@ impl Agent {
     #[must_use]
     pub fn with_news(self, news: Arc<dyn ToolNews>) -> Self {
         Self { news: Some(news), ..self }
+    }
+
+    /// Takes prompts from `steering` while the agent works.
+    #[must_use]
+    pub fn steered_by(self, steering: Steering) -> Self {
+        Self { steering, ..self }
     }
 
     /// Sets the model to ask.
@@ -195,11 +185,11 @@ impl Agent {
     }
 
     async fn work(&self, history: &mut History, session: &Session) -> Result<Outcome, SessionError> {
-        let mut totals = Totals::new(self.model(), &session.meter, self.settings.budget.most());
+        let mut totals = Totals::new(self.model(), &session.meter, self.settings.budget);
         if self.spent != Usage::default() {
             totals.add(self.provider.model_fast(), self.spent);
         }
-        let session = &Session { meter: totals.meter(), ..session.clone() };
+        let session = &Session { meter: totals.meter.clone(), ..session.clone() };
         self.renewed().await;
         let mut work = TurnCalls::new(self.toolbox(), session, self.settings.max_repeats);
         history.window().0.begin(self.model(), self.room());
@@ -207,47 +197,47 @@ impl Agent {
             work.run(&turn).await?;
             history.close();
         }
-        let mut answers = Answers::new(self.settings.output.as_deref());
-        let mut empty = 0;
+        let (mut answers, mut empty) = (Answers::new(self.settings.output.as_deref()), 0);
         for _ in 0..self.settings.max_turns {
-            if let Some(why) = self.settings.budget.used_up(&totals) {
-                return Ok(totals.close_because(End::Budget, why));
+            if let Some(why) = totals.used_up() {
+                return Ok(Outcome { detail: Some(why), ..totals.close(End::Budget) });
             }
             let turn = match self.infer(history, &mut totals, &mut answers, session).await? {
                 Some(Ok(turn)) => turn,
-                Some(Err(error)) if says_nothing(&error) && empty < MAX_EMPTY_TURNS => {
+                Some(Err(error)) if empty < MAX_EMPTY_TURNS && matches!(error.failure, Failure::Empty(_)) => {
                     empty += 1;
                     history.push_prompt(AFTER_NOTHING)?;
                     continue;
                 }
-                Some(Err(error)) => return Ok(totals.fail(error)),
+                Some(Err(error)) => {
+                    return Ok(Outcome { failure: Some(error), ..totals.close(End::Failed) });
+                }
                 None => return Ok(totals.close(End::Cancelled)),
             };
             empty = 0;
             history.window().0.count(turn.usage.input);
             totals.count(&turn);
             let end = end(&turn);
-            let Turn { reply, stop, usage, model, .. } = turn;
-            history.open(Turned { reply, stop, usage, model })?;
+            history.open(turn)?;
             if end.is_none()
                 && let Some(turn) = history.opened()
             {
                 work.run(&turn).await?;
                 if let Some(toolbox) = self.renewed().await {
-                    work.renew(toolbox);
+                    work.toolbox = toolbox;
                 }
             }
             history.close();
-            let has_heard = self.hear(history)?;
+            let has_heard = history.hear(&self.steering)?;
             // The model wrote its final answer before it saw the new prompts.
             let end = end.filter(|end| !has_heard || *end != End::Final);
             let Some(end) = end else { continue };
             match answers.judge(end, totals.last_words()) {
-                Verdict::Ended(output) => return Ok(totals.close_with(end, output)),
+                Verdict::Ended(output) => return Ok(Outcome { output, ..totals.close(end) }),
                 Verdict::Again(prompt) => history.push_prompt(prompt)?,
                 Verdict::Without { prompt, errors } => {
                     history.push_prompt(prompt)?;
-                    return Ok(totals.close_because(End::Invalid, errors));
+                    return Ok(Outcome { detail: Some(errors), ..totals.close(End::Invalid) });
                 }
             }
         }
@@ -279,7 +269,7 @@ impl Agent {
                 }
                 // Some servers require the definitions of the tools that the conversation calls.
                 None if self.is_apart(answers) && failure.is_some_and(Failure::is_invalid_request) => {
-                    answers.keep_tools();
+                    answers.keeps_tools = true;
                 }
                 _ => return Ok(Some(turn)),
             }
@@ -298,17 +288,19 @@ impl Agent {
         let left_out = range.end;
         let mut summary = None;
         if let Some(model) = self.summarist() {
-            let summed = self.sum_up(history, range, model, session).await;
-            summed.1.iter().for_each(|usage| totals.add(model, *usage));
-            summary = summed.0.map(|summary| (summary, summed.1.unwrap_or_default()));
+            let (summed, usage) = self.sum_up(history, range, model, session).await;
+            if let Some(usage) = usage {
+                totals.add(model, usage);
+            }
+            summary = summed;
         }
         let redacting = RedactingEvents::new(&session.redactor, &session.events);
-        let Some((summary, usage)) = summary else {
+        let Some(summary) = summary else {
             redacting.events().emit(|| Event::Trimmed { left_out });
             return Ok(());
         };
         let model = summary.model.clone();
-        history.sum_up(summary, usage)?;
+        history.sum_up(summary)?;
         redacting.events().emit(|| Event::Summarised { messages: left_out, model });
         Ok(())
     }
@@ -337,7 +329,7 @@ impl Agent {
         let messages = history.visible(toolbox.find(READER).is_some());
         let (model, system) = (self.model(), self.settings.system.as_str());
         let tools = if self.is_apart(answers) { Vec::new() } else { toolbox.defs() };
-        let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema() };
+        let ask = Ask { model, system, messages: &messages, tools: &tools, output: answers.schema };
         redacting.events().emit(|| Event::Asked { model: model.to_owned() });
         let span = session.trace.begin(|| Operation::Chat { provider: self.provider.name(), model });
         let turn = session.cancel.run_until_cancelled(self.provider.turn(&ask, redacting.events())).await;
@@ -367,7 +359,6 @@ impl Agent {
         Some(renewed)
     }
 
-    /// Returns the sizes that limit a request.
     fn room(&self) -> Room {
         let tools: usize = self.toolbox().defs().into_iter().map(bytes).sum();
         Room {
@@ -382,7 +373,6 @@ impl Agent {
     }
 }
 
-/// Converts the end of a run for its trace span.
 fn ended_of(outcome: &Result<Outcome, SessionError>) -> trace::Ended<'_> {
     let error = match outcome {
         Ok(outcome) => outcome.failure.as_ref().map(|error| error.failure.kind()),
@@ -391,7 +381,6 @@ fn ended_of(outcome: &Result<Outcome, SessionError>) -> trace::Ended<'_> {
     trace::Ended { error, ..trace::Ended::default() }
 }
 
-/// Converts the end of a model request for its trace span.
 fn chat_ended(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
     match turn {
         Ok(turn) => trace::Ended {
@@ -402,11 +391,6 @@ fn chat_ended(turn: &Result<Turn, ProviderError>) -> trace::Ended<'_> {
         },
         Err(error) => trace::Ended { error: Some(error.failure.kind()), ..trace::Ended::default() },
     }
-}
-
-/// Returns whether the model's turn was empty: neither text nor calls.
-fn says_nothing(error: &ProviderError) -> bool {
-    matches!(error.failure, Failure::Empty(_))
 }
 
 /// Returns whether haft, not a person, wrote this prompt.

@@ -41,9 +41,10 @@ pub(super) fn instructed(mut system: String, schema: &OutputSchema) -> String {
 }
 
 pub(super) struct Answers<'a> {
-    schema: Option<&'a OutputSchema>,
+    pub(super) schema: Option<&'a OutputSchema>,
     repairs: u32,
-    keeps_tools: bool,
+    /// Whether the server needs the tools in every request of this run.
+    pub(super) keeps_tools: bool,
 }
 
 /// The next step of a run whose model has given its last turn.
@@ -66,18 +67,9 @@ impl<'a> Answers<'a> {
         Self { schema, repairs: 0, keeps_tools: false }
     }
 
-    pub(super) fn schema(&self) -> Option<&'a OutputSchema> {
-        self.schema
-    }
-
     /// Returns whether the model has answered and should correct its answer without tools, if that helps.
     pub(super) fn is_without_tools(&self) -> bool {
         self.repairs > 0 && !self.keeps_tools
-    }
-
-    /// Records that the server needs the tools in every request of this run.
-    pub(super) fn keep_tools(&mut self) {
-        self.keeps_tools = true;
     }
 
     /// Checks `text`, the final text of a run that ended with `end`.
@@ -96,7 +88,6 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// Returns the prompt for a correction of an invalid answer.
 fn question(schema: &OutputSchema, errors: &str) -> String {
     let written = schema.written().to_string();
     let again = if written.len() <= MAX_RETOLD { format!(" {written}") } else { String::new() };
@@ -142,7 +133,6 @@ fn candidates(text: &str) -> Vec<Value> {
     values
 }
 
-/// Returns the reason why `text` holds no value.
 fn why_none(text: &str) -> String {
     match serde_json::from_str::<Value>(spoken(text)) {
         _ if spoken(text).is_empty() => "it is empty".into(),

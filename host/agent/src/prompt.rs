@@ -53,7 +53,6 @@ pub fn with_skills(mut prompt: String, skills: &Shelf) -> String {
     prompt
 }
 
-/// The tag around the text of a file.
 const TAG: &str = "agents_md";
 
 /// Appends the AGENTS.md files of the project to the prompt, each in a block that its text cannot leave.

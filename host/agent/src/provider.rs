@@ -4,12 +4,10 @@
 
 mod anthropic;
 mod ask;
-mod body;
 mod calls;
 mod codes;
 mod conversation;
 mod dialect;
-mod ends;
 mod error;
 mod files;
 mod gemini;
@@ -21,7 +19,6 @@ mod openrouter;
 mod output;
 mod patience;
 mod pieces;
-mod prompt;
 mod reading;
 mod remote;
 mod responses;
@@ -34,18 +31,15 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 
-pub use self::ask::{Ask, Exchange, Message};
-pub use self::ask::{Reply, RequestedCall, Stop, Turn};
+pub use self::ask::{Ask, Exchange, Message, Prompt, Reply, RequestedCall, Stop, Turn};
 pub use self::error::{Failure, Passing, ProviderError, SettingsError};
 pub use self::mend::{Mended, mend};
 pub use self::models::{ListedModel, ModelList};
 pub use self::ollama::{HOST_VARIABLE as OLLAMA_HOST, host as ollama_host};
 pub use self::output::{OutputSchema, OutputSchemaError};
 pub use self::patience::Patience;
-pub use self::prompt::Prompt;
 use self::remote::{Remote, is_vendor};
-pub use self::settings::Prices;
-pub use self::settings::{ProviderSettings, Timeouts};
+pub use self::settings::{Prices, ProviderSettings, Timeouts};
 pub(crate) use self::too_long::TooLong;
 use haft_core::call::Attachment;
 use haft_core::event::Events;
@@ -207,13 +201,10 @@ fn format(kind: &ProviderKind, settings: &ProviderSettings) -> ApiFormat {
 
 /// Returns the kind of provider with this name.
 pub fn kind(name: &str) -> Result<&'static ProviderKind, SettingsError> {
-    let unknown = || SettingsError::UnknownKind { kind: name.to_owned(), known: names() };
-    PROVIDERS.iter().find(|kind| kind.name == name).ok_or_else(unknown)
-}
-
-/// Returns the names of all kinds, for messages.
-fn names() -> String {
-    PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect::<Vec<_>>().join(", ")
+    PROVIDERS.iter().find(|kind| kind.name == name).ok_or_else(|| {
+        let known: Vec<_> = PROVIDERS.iter().map(|kind| format!("`{}`", kind.name)).collect();
+        SettingsError::UnknownKind { kind: name.to_owned(), known: known.join(", ") }
+    })
 }
 
 /// Creates the provider that `settings` describe. Sends no request.

@@ -14,9 +14,7 @@ const QUESTION: &str = "You decide which of two models works on a task: a fast o
      Do not do the task. Answer with one word: `simple` if the task takes a few plain steps or can be answered \
      from general knowledge, `complex` if it takes planning, programming, or many steps, or if you are in doubt.";
 
-/// The answer for the fast model.
 const SIMPLE: &str = "simple";
-/// The answer for the better model.
 const COMPLEX: &str = "complex";
 
 /// The model of a task, and the cost of choosing it.

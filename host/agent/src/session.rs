@@ -29,8 +29,8 @@ use haft_core::sync::Lock;
 use haft_core::undo::{self, Keeper, Undone, Which};
 
 pub(super) use self::answers::{Kept, Place};
-pub use self::line::{Begun, Ended, Entry, Line, Summarised, Turned};
-pub use self::restore::{Known, Restored, Summary, UNKNOWN, Unanswered};
+pub use self::line::{Begun, Ended, Entry, Line, Summarised};
+pub use self::restore::{Known, Restored, UNKNOWN, Unanswered};
 pub(super) use self::restore::{push_prompt, record};
 pub use self::store::{Saved, Sessions};
 
@@ -147,7 +147,6 @@ impl SessionLog {
         self.0.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
 
-    /// Returns whether full answers are stored.
     pub(crate) fn keeps_answers(&self) -> bool {
         self.0.answers.is_some()
     }
@@ -170,9 +169,9 @@ impl SessionLog {
 /// Returns the redacted text of a line.
 fn text(mut line: Line, redactor: &Redactor) -> String {
     // Redaction cannot find secrets in the encoded form.
-    if let Entry::Said { attachments, .. } = &mut line.entry {
-        let clean = std::mem::take(attachments).into_iter().map(|attachment| redactor.attachment(attachment));
-        *attachments = clean.collect();
+    if let Entry::Said(prompt) = &mut line.entry {
+        let files = std::mem::take(&mut prompt.attachments).into_iter();
+        prompt.attachments = files.map(|attachment| redactor.attachment(attachment)).collect();
     }
     // A line of texts, numbers and lists always converts to JSON.
     let mut value = serde_json::to_value(line).unwrap_or_default();
@@ -182,11 +181,6 @@ fn text(mut line: Line, redactor: &Redactor) -> String {
 
 /// The maximum size, in bytes, of the changes of all sessions; the oldest are removed.
 const MAX_ALL: u64 = 1 << 30;
-
-/// Returns the file of the session `id` below `all`.
-fn changes_of(all: &Path, id: &str) -> PathBuf {
-    all.join(format!("{id}.jsonl"))
-}
 
 /// Opens the file at `path` to store changes from now on.
 fn keeper(path: &Path, redactor: &Redactor) -> io::Result<Keeper> {
@@ -219,10 +213,10 @@ mod tests {
         redactor.add([&SecretString::from("sk-4711-0815")]);
         let attachments = vec![Attachment::new("text/plain", b"sk-4711-0815".into())];
         let said = Prompt { text: "it is sk-4711-0815".into(), attachments };
-        let line = text(Line::now(Entry::said(&said)), &redactor);
+        let line = text(Line::now(Entry::Said(said)), &redactor);
         assert!(line.contains("it is ***") && !line.contains("4711"), "{line}");
         let attachments = vec![Attachment::new("text/plain", b"***".into())];
         let clean = Prompt { text: "it is ***".into(), attachments };
-        assert_eq!(serde_json::from_str::<Line>(&line).unwrap().entry, Entry::said(&clean));
+        assert_eq!(serde_json::from_str::<Line>(&line).unwrap().entry, Entry::Said(clean));
     }
 }

@@ -91,8 +91,7 @@ fn long() -> History {
     let mut history = History::default();
     for _ in 0..6 {
         history.push_prompt("go on").unwrap();
-        let Turn { reply, stop, usage, model, .. } = says(&"x".repeat(2000), None);
-        history.open(Turned { reply, stop, usage, model }).unwrap();
+        history.open(says(&"x".repeat(2000), None)).unwrap();
         history.close();
     }
     history

@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 
 use super::history::OpenTurn;
 use super::session::SessionError;
-use crate::loop_guard::LoopGuard;
 use crate::provider::RequestedCall;
 use crate::window::READER;
 use haft_core::call::{ToolCall, ToolResult};
@@ -24,32 +23,18 @@ const MAX_CALLS: usize = 64;
 /// component instances for any machine.
 const MAX_AT_ONCE: usize = 8;
 
-/// Runs the calls of one run.
 pub(super) struct TurnCalls<'a> {
-    toolbox: Arc<Toolbox>,
+    pub(super) toolbox: Arc<Toolbox>,
     session: &'a Session,
     guard: LoopGuard,
     /// Whether the model can open stored answers.
     reads: bool,
 }
 
-/// A call with its result.
-struct Made<'c> {
-    call: Cow<'c, ToolCall>,
-    result: ToolResult,
-    /// Whether the call was dispatched to a tool.
-    is_run: bool,
-}
-
 impl<'a> TurnCalls<'a> {
     pub(super) fn new(toolbox: Arc<Toolbox>, session: &'a Session, max_repeats: u32) -> Self {
         let reads = toolbox.find(READER).is_some();
         Self { toolbox, session, guard: LoopGuard::new(max_repeats), reads }
-    }
-
-    /// Uses `toolbox` for later calls.
-    pub(super) fn renew(&mut self, toolbox: Arc<Toolbox>) {
-        self.toolbox = toolbox;
     }
 
     /// Answers the unanswered calls of `turn`.
@@ -62,8 +47,10 @@ impl<'a> TurnCalls<'a> {
             let slots = Semaphore::new(MAX_AT_ONCE);
             let this = &*self;
             let calls = waiting.map(|index| this.make(index, turn, &session, &slots));
-            for made in join_all(calls).await {
-                self.note(&made?);
+            for run in join_all(calls).await {
+                if let Some((call, result)) = run? {
+                    self.guard.note(&call, &result, self.changes(&call));
+                }
             }
             next += count;
         }
@@ -73,7 +60,6 @@ impl<'a> TurnCalls<'a> {
     /// Returns the number of first calls that may run concurrently: those that only read, or those of agents,
     /// without repeated calls; at least one.
     fn parallel_prefix(&self, calls: &[RequestedCall]) -> usize {
-        let is_alike = |a: &ToolCall, b: &ToolCall| a.tool == b.tool && a.arguments == b.arguments;
         let is_new = |index: usize, requested: &RequestedCall| {
             !calls.iter().take(index).any(|before| is_alike(&before.call, &requested.call))
         };
@@ -86,18 +72,18 @@ impl<'a> TurnCalls<'a> {
         alike.count().max(1)
     }
 
-    /// Runs a call and records its answer.
+    /// Runs a call and records its answer. Returns the call and its result if it was dispatched to a tool.
     async fn make<'c>(
         &self,
         index: usize,
         turn: &'c OpenTurn,
         session: &Session,
         slots: &Semaphore,
-    ) -> Result<Made<'c>, SessionError> {
+    ) -> Result<Option<(Cow<'c, ToolCall>, ToolResult)>, SessionError> {
         // The semaphore is never closed.
         let _slot = slots.acquire().await;
         let begun = Instant::now();
-        let Some(requested) = turn.requested().get(index) else { return Ok(Made::nothing()) };
+        let Some(requested) = turn.requested().get(index) else { return Ok(None) };
         let call = self.meant(&requested.call);
         let refusal = self.refuse(index, requested, &call);
         let is_run = refusal.is_none();
@@ -106,7 +92,7 @@ impl<'a> TurnCalls<'a> {
             None => self.dispatch(index, &call, turn, session).await,
         };
         turn.answer(index, result.clone(), begun.elapsed())?;
-        Ok(Made { call, result, is_run })
+        Ok(is_run.then_some((call, result)))
     }
 
     /// Dispatches a call. The full text of a shortened answer is stored if the model can read it.
@@ -152,12 +138,6 @@ impl<'a> TurnCalls<'a> {
         problem.or_else(|| self.guard.refuse(call))
     }
 
-    fn note(&mut self, made: &Made<'_>) {
-        if made.is_run {
-            self.guard.note(&made.call, &made.result, self.changes(&made.call));
-        }
-    }
-
     /// Returns whether the tool may change something; no tool does in plan mode.
     fn changes(&self, call: &ToolCall) -> bool {
         let reads = |entry: &Entry| entry.def().hints.read_only || entry.grant().is_planning();
@@ -176,15 +156,88 @@ impl<'a> TurnCalls<'a> {
 /// The kinds of calls that may run concurrently with others of their kind.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Beside {
-    /// Calls that only read.
     Reads,
     /// Calls of agents: a model that delegates several tasks in one turn expects concurrency.
     Agents,
 }
 
-impl Made<'_> {
-    fn nothing() -> Self {
-        let call = ToolCall { id: String::new(), tool: String::new(), arguments: serde_json::Value::Null };
-        Self { call: Cow::Owned(call), result: ToolResult::default(), is_run: false }
+// Stops a model that repeats a failing call. Allows a repeat after a change of the files: this is how a model gets a
+// test to pass.
+
+struct LoopGuard {
+    /// The calls that failed since the last change, and how often.
+    failed: Vec<(ToolCall, u32)>,
+    /// The maximum number of repetitions of a failed call.
+    max_repeats: u32,
+}
+
+impl LoopGuard {
+    fn new(max_repeats: u32) -> Self {
+        Self { failed: Vec::new(), max_repeats }
+    }
+
+    /// Returns the error for a call that must not run.
+    fn refuse(&self, call: &ToolCall) -> Option<ToolResult> {
+        let (_, times) = self.failed.iter().find(|(failed, _)| is_alike(failed, call))?;
+        let text = "the call was not run: the same call has failed";
+        (*times > self.max_repeats).then(|| {
+            ToolResult::error(format!(
+                "{text} {times} times already; change the arguments or try something else"
+            ))
+        })
+    }
+
+    /// Records the result of a call that ran. `changes`: the call may have changed something if it succeeded.
+    fn note(&mut self, call: &ToolCall, result: &ToolResult, changes: bool) {
+        if !result.is_error {
+            self.failed.retain(|(failed, _)| !changes && !is_alike(failed, call));
+        } else if let Some((_, times)) = self.failed.iter_mut().find(|(failed, _)| is_alike(failed, call)) {
+            *times += 1;
+        } else {
+            self.failed.push((call.clone(), 1));
+        }
+    }
+}
+
+/// Returns whether two calls are equal; ids and the order of the arguments' keys are ignored.
+fn is_alike(one: &ToolCall, other: &ToolCall) -> bool {
+    one.tool == other.tool && one.arguments == other.arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn call(id: &str, arguments: Value) -> ToolCall {
+        ToolCall { id: id.into(), tool: "test".into(), arguments }
+    }
+
+    fn guarded(times: u32) -> LoopGuard {
+        let mut guard = LoopGuard::new(2);
+        for _ in 0..times {
+            guard.note(&call("x", json!({ "a": 1, "b": 2 })), &ToolResult::error("no"), true);
+        }
+        guard
+    }
+
+    /// PL21: the fourth identical failing call is refused.
+    #[test]
+    fn the_fourth_identical_failing_call_is_refused() {
+        assert!(guarded(2).refuse(&call("y", json!({ "a": 1, "b": 2 }))).is_none());
+        let guard = guarded(3);
+        assert!(guard.refuse(&call("y", json!({ "b": 2, "a": 1 }))).unwrap().content.contains("3 times"));
+        assert!(guard.refuse(&call("y", json!({ "a": 1 }))).is_none());
+    }
+
+    /// PL21: a call with effects permits another attempt, and a call that only reads does not.
+    #[test]
+    fn a_change_makes_another_try_worth_while_and_a_look_does_not() {
+        let again = call("y", json!({ "a": 1, "b": 2 }));
+        let mut guard = guarded(3);
+        guard.note(&call("z", json!({})), &ToolResult::success("looked"), false);
+        assert!(guard.refuse(&again).is_some());
+        guard.note(&call("z", json!({})), &ToolResult::success("written"), true);
+        assert!(guard.refuse(&again).is_none());
     }
 }

@@ -2,9 +2,7 @@
 //! last request of the user, give one answer the room of all others, or move the cut at every turn: the prompt
 //! cache of a provider ends at the cut.
 
-mod files;
 mod head;
-mod share;
 mod size;
 
 use std::borrow::Cow;
@@ -13,11 +11,10 @@ use std::ops::Range;
 
 use self::head::{Head, is_larger, shorten};
 pub(crate) use self::head::{Keeper, READER, told};
-use self::share::{Share, Shares};
-use self::size::Size;
+use self::size::{Share, Shares, Size};
 use crate::is_own_question;
 use crate::provider::{Message, Prompt, TooLong};
-use crate::session::Summary;
+use crate::session::Summarised;
 
 /// The approximate number of bytes in 100 tokens of English text and code, for every tokenizer. Digits and other
 /// scripts have fewer bytes a token, which the vendor's count of the last turn shows.
@@ -59,16 +56,16 @@ pub(super) struct Window {
     room: Room,
     /// The model that the following fields were learnt from.
     model: String,
-    bytes_of_100: usize,
+    /// The bytes of 100 tokens in this conversation.
+    pub(super) bytes_of_100: usize,
     /// The maximum size in bytes, independent of estimates: learnt from errors.
     ceiling: usize,
     /// The context window in tokens, according to errors.
     limit: u32,
-    /// The size of each message.
     sizes: Vec<Size>,
     /// The index of the first message that is sent in full.
-    from: usize,
-    summary: Option<Summary>,
+    pub(super) from: usize,
+    pub(super) summary: Option<Summarised>,
     /// Whether files other than text are omitted, as learnt from errors.
     is_without_files: bool,
     /// The count of an earlier process: the number of messages sent, and their tokens.
@@ -95,7 +92,7 @@ impl Default for Window {
 impl Window {
     /// Returns the window of a conversation whose beginning is replaced by `summary`. `counted`: a number of
     /// messages and their tokens by the vendor's count.
-    pub(super) fn after(summary: Option<Summary>, counted: Option<(usize, u64)>) -> Self {
+    pub(super) fn after(summary: Option<Summarised>, counted: Option<(usize, u64)>) -> Self {
         let from = summary.as_ref().map_or(0, |summary| summary.messages);
         Self { from, summary, counted, ..Self::default() }
     }
@@ -142,11 +139,6 @@ impl Window {
         (self.from > before).then_some(before..self.from)
     }
 
-    /// Moves the cut back.
-    pub(super) fn uncut(&mut self, from: usize) {
-        self.from = from;
-    }
-
     /// Returns the approximate tokens of a request with `messages`, and the context window if known.
     pub(super) fn fill(&mut self, messages: &[Message]) -> (usize, Option<u32>) {
         self.measure(messages);
@@ -154,24 +146,9 @@ impl Window {
         (bytes.saturating_mul(100) / self.bytes_of_100, self.tokens())
     }
 
-    /// Sets the summary of the beginning.
-    pub(super) fn sum_up(&mut self, summary: Summary) {
-        self.summary = Some(summary);
-    }
-
-    /// Returns the summary of the beginning.
-    pub(super) fn summary(&self) -> Option<&Summary> {
-        self.summary.as_ref()
-    }
-
     /// Returns the maximum size of the summary in bytes.
     pub(super) fn room_of_summary(&self) -> usize {
         self.shares().summary
-    }
-
-    /// Returns the bytes of 100 tokens in this conversation.
-    pub(super) fn bytes_of_100(&self) -> usize {
-        self.bytes_of_100
     }
 
     /// Returns the messages that the model sees: those after the cut, preceded by the first and the last request of

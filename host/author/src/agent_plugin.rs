@@ -77,7 +77,6 @@ impl AgentPlugin<'_> {
         text(&Value::Object(manifest))
     }
 
-    /// Returns the fields of every manifest.
     fn about(&self) -> Map<String, Value> {
         let author = (!self.authors.is_empty()).then(|| json!({ "name": self.authors.join(", ") }));
         let fields = [
@@ -109,7 +108,6 @@ impl AgentPlugin<'_> {
         check_name(&skill.name).map(|()| (skill.name.clone(), written.to_owned())).map_err(problem)
     }
 
-    /// Returns the head of a SKILL.md.
     fn head(&self, name: &str, description: Option<&str>) -> String {
         let described = description.filter(|text| !text.is_empty()).or(self.description);
         let said = |tool: &ToolDef| {
@@ -124,7 +122,6 @@ impl AgentPlugin<'_> {
         format!("---\nname: {name}\ndescription: {}\n---\n", Value::from(description))
     }
 
-    /// Returns the descriptions of the tools.
     fn tools_text(&self) -> String {
         let title = self.plugin_name();
         let tool = |tool: &ToolDef| {
@@ -142,7 +139,6 @@ fn arguments(root: &str) -> Value {
     json!(["serve", "--program", format!("{root}/{FOLDER}/program.toml")])
 }
 
-/// Lists the parameters of a tool, one line each.
 fn parameters(schema: &Value) -> String {
     let required = schema.get("required").and_then(Value::as_array).cloned().unwrap_or_default();
     let properties = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
@@ -159,7 +155,6 @@ fn parameters(schema: &Value) -> String {
     properties.map(line).collect()
 }
 
-/// Returns a document as people read it.
 fn text(document: &Value) -> String {
     // Serialization cannot fail: every key is a string.
     serde_json::to_string_pretty(document).unwrap_or_default() + "\n"

@@ -117,7 +117,6 @@ struct Files<'a> {
     size: u64,
 }
 
-/// Checks that the components of every plugin are in the folder.
 fn check_components(folder: &Path, manifest: &Manifest) -> anyhow::Result<()> {
     let mut problems = Vec::new();
     for plugin in &manifest.plugins {

@@ -16,7 +16,6 @@ pub type File = (String, Vec<u8>);
 /// Creates a generator; called on the thread that generates.
 pub(crate) type Generator = fn() -> Box<dyn WorldGenerator>;
 
-/// Generates the bindings of `world` in the WIT at `path`.
 pub(crate) fn make(generator: Generator, path: &Path, world: Option<&str>) -> Result<Vec<File>, Report> {
     let wrong = |why: String| {
         Report::from(Problem::new(format!("cannot make bindings of `{}`: {why}", path.display())))

@@ -1,21 +1,26 @@
-//! One build of a project: runs the language's tools and turns their output into a component.
+//! One build of a project: runs the language's tools in the project's folder, forwards their output, ends them with
+//! all their child processes, and turns their output into a component. The tools run unconfined, as from the author's
+//! shell; so nothing is run for a project that is not the author's.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 
 use super::bindings::{self, Generator};
-use super::component::{self, Kind};
 use super::pack::{self, Added, CONFIG_SCHEMA};
 use super::project::Project;
 use super::sweep::TOOLCHAINS;
-use super::toolchain::{Need, Runner, Tool};
+use super::toolchain::{BuildLog, Interrupted, KEPT, Tool};
 use super::wit::Wit;
-use haft_core::event::Event;
+use haft_core::event::{Event, Events};
+use haft_core::grant::{Grant, Root};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, Report};
 use haft_core::sync::Lock;
+use haft_core::tool::{self, Own};
 use haft_plugin_host::debug::{self, Kept};
+use haft_sandbox::confine::Confiner;
+use haft_sandbox::process::{self, ExitReason, Finished, Output};
 
 /// A running build: the interface for languages.
 #[derive(Debug)]
@@ -26,19 +31,31 @@ pub struct Build<'a> {
     pub debug: bool,
     /// The cache of compilers that several projects share.
     pub(crate) toolchains: PathBuf,
-    runner: Runner,
+    confiner: Confiner,
+    grant: Grant,
+    log: BuildLog,
     tools: Lock<Vec<String>>,
     inputs: Lock<Vec<PathBuf>>,
 }
 
 impl<'a> Build<'a> {
-    /// Creates a build whose tools run in the project's folder.
-    pub(super) fn new(project: &'a Project, runner: Runner, debug: bool, cache: &Path) -> Self {
+    /// Creates a build whose tools run in the project's folder. `confiner` is [`Confiner::open`], unless this process
+    /// cannot be started again.
+    pub(super) fn new(
+        project: &'a Project,
+        (confiner, log): (Confiner, BuildLog),
+        debug: bool,
+        cache: &Path,
+    ) -> std::io::Result<Self> {
+        let root = Root::resolve(&std::env::current_dir()?, &project.folder)?;
+        let grant = Grant::none().with_workspace(root.clone()).with_write(root).with_read_anywhere();
+        let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+        let grant = names.fold(grant.with_network(true).with_unix_sockets(true), Grant::with_env);
         let toolchains = cache.join(TOOLCHAINS);
-        Self { project, debug, toolchains, runner, tools: Lock::default(), inputs: Lock::default() }
+        let (tools, inputs) = (Lock::default(), Lock::default());
+        Ok(Self { project, debug, toolchains, confiner, grant, log, tools, inputs })
     }
 
-    /// Returns the tools used so far.
     pub(super) fn tools(&self) -> Vec<String> {
         self.tools.lock().clone()
     }
@@ -48,12 +65,10 @@ impl<'a> Build<'a> {
         self.inputs.lock().clone()
     }
 
-    /// Announces the next step to the user.
     pub(crate) fn announce(&self, message: impl Into<String>) {
-        self.runner.log().events.emit(|| Event::Info { call: String::new(), message: message.into() });
+        self.log.events.emit(|| Event::Info { call: String::new(), message: message.into() });
     }
 
-    /// Records a used tool for the summary.
     pub(crate) fn used(&self, tool: impl Into<String>) {
         self.tools.lock().push(tool.into());
     }
@@ -63,24 +78,47 @@ impl<'a> Build<'a> {
         self.inputs.lock().extend(paths);
     }
 
-    /// Returns the path of a program on `PATH`.
-    pub fn find(&self, need: &Need) -> Result<PathBuf, Report> {
-        need.find()
-    }
-
     /// Runs a tool in the project's folder and forwards its output.
     pub async fn run(&self, tool: &Tool) -> anyhow::Result<()> {
-        self.runner.run(tool).await
+        tool.check(&mut self.process(tool, Output::Merged, &self.merged_events()).await?)
     }
 
     /// Runs a tool and returns its standard output; forwards only standard error.
     pub async fn read(&self, tool: &Tool) -> anyhow::Result<String> {
-        self.runner.read(tool).await
+        let mut finished = self.process(tool, Output::Separate, &self.merged_events()).await?;
+        tool.check(&mut finished)?;
+        Ok(finished.stdout.render(KEPT))
     }
 
     /// Returns the standard output of a tool, or `None` if it fails. Forwards nothing.
     pub async fn ask(&self, tool: &Tool) -> anyhow::Result<Option<String>> {
-        self.runner.ask(tool).await
+        let mut finished = self.process(tool, Output::Separate, &Events::none()).await?;
+        let is_well = matches!(finished.end, ExitReason::Exited(status) if status.success());
+        Ok(is_well.then(|| finished.stdout.render(KEPT)))
+    }
+
+    /// Returns events that forward both streams of a tool as standard error.
+    fn merged_events(&self) -> Events {
+        let events = self.log.events.clone();
+        Events::to(move |event| match event {
+            Event::Stdout { call, chunk } if call == MERGED => {
+                events.emit(|| Event::Stderr { call: call.clone(), chunk: chunk.clone() });
+            }
+            Event::Stderr { .. } => events.emit(|| event.clone()),
+            _ => {}
+        })
+    }
+
+    async fn process(&self, tool: &Tool, output: Output, events: &Events) -> anyhow::Result<Finished> {
+        let owner = Own::default();
+        let context = tool::Context { events, cancel: &self.log.cancel, ..owner.context(&self.grant) };
+        let call = if output == Output::Merged { MERGED } else { "" };
+        let job = tool.process(output);
+        let running = process::run(&self.confiner, &job, call, &context);
+        let finished = running.await.map_err(|error| {
+            Report::from(Problem::new(format!("cannot run `{}`: {error}", tool.program.display())))
+        })?;
+        if finished.end == ExitReason::Cancelled { Err(Interrupted.into()) } else { Ok(finished) }
     }
 
     /// Returns `path` relative to the project's folder.
@@ -109,7 +147,6 @@ impl<'a> Build<'a> {
         })
     }
 
-    /// Generates the bindings of the project's world.
     pub(crate) fn bindings(&self, generator: Generator) -> Result<Vec<bindings::File>, Report> {
         bindings::make(generator, &self.wit_path()?, self.project.world())
     }
@@ -133,13 +170,7 @@ impl<'a> Build<'a> {
 
     /// Turns the output of a toolchain into the final component.
     pub(super) fn finish(&self, made: Vec<u8>, wit: Option<&Wit>) -> anyhow::Result<Vec<u8>> {
-        let component = match (Kind::detect(&made), wit) {
-            (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
-                component::from_plain_module(made, wit)?
-            }
-            (Kind::Module, _) => component::from_module(&made)?,
-            _ => made,
-        };
+        let component = pack::component(made, wit)?;
         let docs = wit.map(Wit::encode).transpose()?;
         let (component, lines) = self.without_debug(component)?;
         self.add(&component, docs.as_deref(), lines.as_deref())
@@ -167,12 +198,14 @@ impl<'a> Build<'a> {
         compacted.map_err(|error| Problem::new(format!("not a component: {error}")).into())
     }
 
-    /// Returns the schema of the plugin's configuration, if the project has one.
     fn config_schema(&self) -> anyhow::Result<Option<String>> {
         let path = self.path(CONFIG_SCHEMA);
         path.exists().then(|| pack::read_config_schema(&path)).transpose()
     }
 }
+
+/// The call id of a tool whose streams are merged.
+const MERGED: &str = "build";
 
 /// Reads the output file of a tool.
 pub fn read(path: &Path) -> anyhow::Result<Vec<u8>> {

@@ -115,7 +115,6 @@ impl Findings {
         }
     }
 
-    /// Compares the imports with the requested rights.
     fn rights(&mut self, subject: &Subject<'_>) {
         let Some(asked) = subject.asked else { return };
         for right in RIGHTS {

@@ -1,6 +1,13 @@
 //! The languages for plugins: one file per language, and their catalogue. A language only builds a component
 //! from a folder of source, and knows nothing of tools.
 
+/// A file of a project template: its path in the project, and the file below `templates` with its text.
+macro_rules! template {
+    ($path:literal, $text:literal) => {
+        File { path: $path, text: include_str!(concat!("../templates/", $text)) }
+    };
+}
+
 mod c;
 mod extend;
 mod go;
@@ -30,14 +37,6 @@ pub trait Language: Send + Sync {
     /// Returns the names and files of the language.
     fn facts(&self) -> &'static Facts;
 
-    /// Returns the files of a new project; `None` for an unsupported style. In their paths and texts
-    /// `my-plugin`, `my_plugin` and `MyPlugin` are replaced by the project's name. [`super::template`] adds
-    /// `program.toml` and `wit/world.wit`.
-    fn template(&self, style: Style) -> Option<&'static [File]>;
-
-    /// Returns the file of a new project to read first.
-    fn begin(&self, style: Style) -> &'static str;
-
     /// Generates further files of a new project from its WIT at `wit`, which its tests need to compile. Each
     /// path is relative to the project's folder.
     fn generated(&self, wit: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
@@ -65,6 +64,30 @@ pub struct Facts {
     pub marks: &'static [&'static str],
     /// The output folders and files of a project's tools, which are not source and not watched.
     pub outputs: &'static [&'static str],
+    /// A new project of typed functions.
+    pub typed: Template,
+    /// A new project of haft's library for the language, if there is one.
+    pub sdk: Option<Template>,
+}
+
+impl Facts {
+    /// Returns a new project of this style; `None` for an unsupported style.
+    pub fn template(&self, style: Style) -> Option<&Template> {
+        match style {
+            Style::Typed => Some(&self.typed),
+            Style::Sdk => self.sdk.as_ref(),
+        }
+    }
+}
+
+/// A new project. In its paths and texts `my-plugin`, `my_plugin` and `MyPlugin` are replaced by the project's name.
+/// [`super::template`] adds `program.toml` and `wit/world.wit`.
+#[derive(Clone, Copy, Debug)]
+pub struct Template {
+    /// The files.
+    pub files: &'static [File],
+    /// The file to read first.
+    pub begin: &'static str,
 }
 
 /// The programming interfaces of a plugin.

@@ -15,7 +15,6 @@ pub mod archive;
 pub mod bindings;
 mod build;
 pub mod check;
-pub mod component;
 pub mod declaration;
 pub mod language;
 pub mod pack;

@@ -1,14 +1,18 @@
-//! The sections that haft appends to a component: its WIT with the documentation, which no toolchain keeps, and
-//! its program.toml with its requests. Does not change the component itself.
+//! The component of a toolchain's output, and the sections that haft appends to it: its WIT with the documentation,
+//! which no toolchain keeps, and its program.toml with its requests.
 
 use std::io::Write;
 use std::ops::Range;
 use std::path::Path;
 
 use anyhow::Context;
-use wasmparser::{Validator, WasmFeatures};
+use wasi_preview1_component_adapter_provider::{
+    WASI_SNAPSHOT_PREVIEW1_ADAPTER_NAME as ADAPTER_NAME, WASI_SNAPSHOT_PREVIEW1_REACTOR_ADAPTER as ADAPTER,
+};
+use wasmparser::{BinaryReader, Validator, WasmFeatures};
+use wit_component::{ComponentEncoder, StringEncoding};
 
-use super::component::Kind;
+use super::wit::{self, Wit};
 use haft_core::report::{Problem, Report};
 use haft_core::tool::Schema;
 use haft_plugin_host::debug::LINES_SECTION;
@@ -19,6 +23,66 @@ pub(crate) const MAX_COMPONENT: u64 = 256 << 20;
 
 /// The file with the schema of a plugin's configuration, in the project's folder.
 pub const CONFIG_SCHEMA: &str = "config.schema.json";
+
+/// The format of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Component,
+    /// A core module, which is only part of a component.
+    Module,
+    /// Another format.
+    Other,
+}
+
+impl Kind {
+    /// Detects the format by the first 8 bytes.
+    fn detect(bytes: &[u8]) -> Self {
+        match bytes.first_chunk::<8>() {
+            Some(b"\0asm\x0d\0\x01\0") => Self::Component,
+            Some(b"\0asm\x01\0\0\0") => Self::Module,
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Returns the component of a toolchain's output. A core module is converted, with the world of `wit` unless it names
+/// its own; its imports and exports do not change.
+pub fn component(made: Vec<u8>, wit: Option<&Wit>) -> Result<Vec<u8>, Report> {
+    match (Kind::detect(&made), wit) {
+        (Kind::Module, Some(wit)) if !names_its_world(&made) => from_plain_module(made, wit),
+        (Kind::Module, _) => from_module(&made),
+        _ => Ok(made),
+    }
+}
+
+/// Converts a core module for WASI 0.1 that contains its world's metadata, as `wit-bindgen` embeds it.
+fn from_module(module: &[u8]) -> Result<Vec<u8>, Report> {
+    let made = ComponentEncoder::default()
+        .validate(true)
+        .module(module)
+        .and_then(|encoder| encoder.adapter(ADAPTER_NAME, ADAPTER))
+        .and_then(ComponentEncoder::encode);
+    made.map_err(|error| {
+        let problem = Problem::new(format!("cannot make a component of the module: {}", wit::text(&error)));
+        problem
+            .hint("the module must export the functions of the WIT world, under the names of its bindings")
+            .into()
+    })
+}
+
+/// Converts a core module without its world's metadata, such as a Go compiler's.
+fn from_plain_module(mut module: Vec<u8>, wit: &Wit) -> Result<Vec<u8>, Report> {
+    let (resolve, world) = wit.parts();
+    wit_component::embed_component_metadata(&mut module, resolve, world, StringEncoding::UTF8, false)
+        .map_err(|error| Problem::new(format!("cannot name the module's world: {}", wit::text(&error))))?;
+    from_module(&module)
+}
+
+/// Reports whether a module contains its world's metadata.
+fn names_its_world(module: &[u8]) -> bool {
+    let is_name = |payload: &wasmparser::Payload<'_>| matches!(payload, wasmparser::Payload::CustomSection(section) if section.name().starts_with("component-type"));
+    wasmparser::Parser::new(0).parse_all(module).map_while(Result::ok).any(|payload| is_name(&payload))
+}
 
 /// The sections to append; each replaces an existing section of its name.
 #[derive(Clone, Copy, Debug, Default)]
@@ -78,7 +142,6 @@ pub fn read_config_schema(path: &Path) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Checks that the bytes are a valid component.
 pub(crate) fn validate(bytes: &[u8]) -> Result<(), Report> {
     let why = match Kind::detect(bytes) {
         Kind::Component => match Validator::new_with_features(WasmFeatures::all()).validate_all(bytes) {
@@ -118,19 +181,13 @@ pub fn size(bytes: u64) -> String {
 /// its inner modules are inside other sections.
 fn sections(component: &[u8], is_selected: impl Fn(&str) -> bool) -> Option<Vec<Range<usize>>> {
     let mut found = Vec::new();
-    let mut at = PREAMBLE;
-    while at < component.len() {
-        let (length, head) = read_number(component.get(at + 1..)?)?;
-        let from = at + 1 + head;
-        let body = component.get(from..from.checked_add(length)?)?;
-        if component.get(at) == Some(&0) {
-            let (name_length, name_head) = read_number(body)?;
-            let name = body.get(name_head..name_head.checked_add(name_length)?)?;
-            if std::str::from_utf8(name).is_ok_and(&is_selected) {
-                found.push(at..from + length);
-            }
+    let mut reader = BinaryReader::new(component.get(PREAMBLE..)?, PREAMBLE as u64);
+    while !reader.eof() {
+        let start = usize::try_from(reader.original_position()).ok()?;
+        let (kind, mut body) = (reader.read_u8().ok()?, reader.read_reader().ok()?);
+        if kind == 0 && body.read_string().is_ok_and(&is_selected) {
+            found.push(start..usize::try_from(reader.original_position()).ok()?);
         }
-        at = from + length;
     }
     Some(found)
 }
@@ -138,19 +195,6 @@ fn sections(component: &[u8], is_selected: impl Fn(&str) -> bool) -> Option<Vec<
 /// The size of a component's header, in bytes.
 const PREAMBLE: usize = 8;
 
-/// Reads a LEB128 number of at most 32 bits; returns it and its size in bytes.
-fn read_number(bytes: &[u8]) -> Option<(usize, usize)> {
-    let mut value = 0_u64;
-    for (index, byte) in bytes.iter().take(5).enumerate() {
-        value |= u64::from(byte & 0x7f) << (7 * index);
-        if byte & 0x80 == 0 {
-            return Some((usize::try_from(value).ok()?, index + 1));
-        }
-    }
-    None
-}
-
-/// Appends a custom section.
 fn append(bytes: &mut Vec<u8>, name: &str, data: &[u8]) {
     let name_length = number(name.len());
     bytes.push(0);
@@ -231,10 +275,10 @@ mod tests {
     #[test]
     fn lengths_are_as_the_format_has_them() {
         for value in [0, 1, 127, 128, 300, 16_383, 16_384, 1 << 27] {
-            assert_eq!(read_number(&number(value)).unwrap().0, value);
+            let read = BinaryReader::new(&number(value), 0).read_var_u32().unwrap();
+            assert_eq!(usize::try_from(read), Ok(value));
         }
         assert_eq!(number(300), [0xac, 0x02]);
-        assert_eq!(read_number(&[0x80, 0x80, 0x80, 0x80, 0x80]), None);
     }
 
     #[test]

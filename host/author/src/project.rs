@@ -60,7 +60,6 @@ impl Project {
         self.build.command.as_ref().map(|command| command.value.as_slice())
     }
 
-    /// Returns the path of the WIT, if it exists.
     pub(crate) fn wit_path(&self) -> Option<PathBuf> {
         let path = self.folder.join(&self.build.wit);
         path.exists().then_some(path)

@@ -25,7 +25,6 @@ const MAX_RECORD: u64 = 16 << 20;
 const NO_SOURCES: &[&str] =
     &[suite::FOLDER, "program.toml", "program.lock", "README.md", "CHANGELOG.md", "LICENSE"];
 
-/// The inputs of one built component.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Record {
     component: PathBuf,
@@ -40,7 +39,6 @@ pub(crate) struct Record {
     others: Files,
 }
 
-/// The current state, for comparison and recording.
 #[derive(Debug)]
 pub(crate) struct Now {
     pub(crate) made_with: u64,
@@ -81,7 +79,6 @@ impl Record {
         is_current.then_some(record)
     }
 
-    /// Returns the files that changed since the build.
     pub(crate) fn changed(&self, project: &Project) -> Vec<PathBuf> {
         let mut changed = sources::changed(&self.files, &files(project, &self.files));
         changed.extend(changed_since(&self.others));

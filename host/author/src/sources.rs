@@ -79,7 +79,6 @@ fn own_output() -> Vec<(u64, u64)> {
     files.map(|metadata| (metadata.dev(), metadata.ino())).collect()
 }
 
-/// The current content of a project's folder.
 struct Found<'a> {
     scope: &'a Scope,
     /// The files at the last look.
@@ -133,7 +132,6 @@ fn content(path: &Path, length: u64) -> Option<u64> {
     is_compared.then(|| std::fs::read(path).ok()).flatten().map(|bytes| xxh3_64(&bytes))
 }
 
-/// Returns the files that were changed, added or removed.
 pub(crate) fn changed(was: &Files, is: &Files) -> Vec<PathBuf> {
     let gone = was.keys().filter(|path| !is.contains_key(*path));
     let is_other = |was: &Stamp, is: &Stamp| was.content.is_none() || was.content != is.content;

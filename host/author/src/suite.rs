@@ -14,11 +14,10 @@ pub mod property;
 mod verdict;
 
 use std::fs;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use tempfile::NamedTempFile;
 
 pub use self::bench::{Bench, Ran};
 pub use self::case::{Case, Grants, Http, OwnLimits, Wanted};
@@ -95,7 +94,6 @@ fn paths(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Builds a report of mistakes with their positions in the file.
 fn in_file(name: &str, text: &str, problems: Vec<(Span, String)>) -> Report {
     let problem = |(span, message): (Span, String)| Problem::new("not a test").at(span, message);
     Report::with_source(Source::new(name, text), problems.into_iter().map(problem).collect())
@@ -116,20 +114,9 @@ fn snapshot_name(name: &str) -> String {
     name.chars().map(plain).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// Reads a snapshot; `None` if it does not exist.
 fn read_snapshot(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         read => read.map(Some),
     }
-}
-
-/// Writes a snapshot, completely or not at all.
-fn write_snapshot(path: &Path, answer: &str) -> io::Result<()> {
-    let folder = path.parent().ok_or(ErrorKind::InvalidFilename)?;
-    fs::create_dir_all(folder)?;
-    let mut file = NamedTempFile::new_in(folder)?;
-    file.write_all(answer.as_bytes())?;
-    file.persist(path)?;
-    Ok(())
 }

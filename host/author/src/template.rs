@@ -10,6 +10,7 @@ use anyhow::Context;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use super::bindings::write_changed;
 use super::language::{File, Language, Style};
 use haft_core::report::{Problem, Report};
 use haft_manifest::Name;
@@ -25,122 +26,13 @@ const PROGRAM: &str = include_str!("templates/program.toml");
 const PROGRAM_SDK: &str = include_str!("templates/program-sdk.toml");
 
 /// Keywords of WIT or of one of the languages, which cannot be names of projects.
-const RESERVED: &[&str] = &[
-    "abstract",
-    "as",
-    "async",
-    "await",
-    "bool",
-    "borrow",
-    "break",
-    "case",
-    "catch",
-    "char",
-    "class",
-    "const",
-    "constructor",
-    "continue",
-    "core",
-    "crate",
-    "def",
-    "default",
-    "defer",
-    "del",
-    "do",
-    "dyn",
-    "elif",
-    "else",
-    "enum",
-    "error-context",
-    "except",
-    "export",
-    "extern",
-    "f32",
-    "f64",
-    "false",
-    "final",
-    "finally",
-    "flags",
-    "fn",
-    "for",
-    "from",
-    "func",
-    "future",
-    "global",
-    "go",
-    "goto",
-    "haft",
-    "if",
-    "impl",
-    "import",
-    "in",
-    "include",
-    "int",
-    "interface",
-    "is",
-    "lambda",
-    "let",
-    "list",
-    "local",
-    "loop",
-    "main",
-    "map",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "none",
-    "not",
-    "null",
-    "option",
-    "or",
-    "own",
-    "package",
-    "pass",
-    "pub",
-    "raise",
-    "range",
-    "record",
-    "ref",
-    "resource",
-    "result",
-    "return",
-    "s16",
-    "s32",
-    "s64",
-    "s8",
-    "select",
-    "self",
-    "static",
-    "stream",
-    "string",
-    "struct",
-    "super",
-    "switch",
-    "test",
-    "tools",
-    "trait",
-    "true",
-    "try",
-    "tuple",
-    "type",
-    "typeof",
-    "u16",
-    "u32",
-    "u64",
-    "u8",
-    "unsafe",
-    "use",
-    "var",
-    "variant",
-    "void",
-    "wasi",
-    "where",
-    "while",
-    "with",
-    "world",
-    "yield",
-];
+const RESERVED: &str = "abstract as async await bool borrow break case catch char class const constructor continue core \
+    crate def default defer del do dyn elif else enum error-context except export extern f32 f64 false \
+    final finally flags fn for from func future global go goto haft if impl import in include int \
+    interface is lambda let list local loop main map match mod move mut none not null option or own \
+    package pass pub raise range record ref resource result return s16 s32 s64 s8 select self static \
+    stream string struct super switch test tools trait true try tuple type typeof u16 u32 u64 u8 unsafe \
+    use var variant void wasi where while with world yield";
 
 /// A project's name, in the forms that the languages need.
 #[derive(Clone, Debug)]
@@ -159,7 +51,7 @@ impl ProjectName {
         if text.split('-').any(str::is_empty) {
             return Err(invalid("words are joined by one `-`, without a `-` at the end".to_owned()));
         }
-        if RESERVED.contains(&text) {
+        if RESERVED.split(' ').any(|word| word == text) {
             let why = "the word is reserved in WIT or in a language";
             let problem = Problem::new(format!("invalid name `{text}`: {why}"));
             return Err(problem.hint(format!("choose another, such as `my-{text}`")).into());
@@ -186,7 +78,6 @@ impl ProjectName {
         self.kebab.split('-').map(word).collect()
     }
 
-    /// Replaces the template's name in `text`.
     pub(crate) fn fill(&self, text: &str) -> String {
         text.replace("my-plugin", &self.kebab)
             .replace("my_plugin", &self.snake())
@@ -196,7 +87,7 @@ impl ProjectName {
 
 /// Returns the files of a new project with their paths; `None` for a style that the language does not support.
 pub fn files(language: &dyn Language, style: Style, name: &ProjectName) -> Option<Vec<(PathBuf, String)>> {
-    let template = language.template(style)?;
+    let template = language.facts().template(style)?.files;
     let program = match style {
         Style::Typed => PROGRAM,
         Style::Sdk => PROGRAM_SDK,
@@ -235,12 +126,12 @@ pub fn create(
         .tempdir_in(parent)
         .with_context(|| format!("cannot create a folder in `{}`", parent.display()))?;
     for (path, text) in &files {
-        write_file(&staged.path().join(path), text.as_bytes())?;
+        write_changed(&staged.path().join(path), text.as_bytes())?;
     }
     let mut paths: Vec<PathBuf> = files.into_iter().map(|(path, _)| path).collect();
     if style == Style::Typed {
         for (path, bytes) in language.generated(&staged.path().join("wit"))? {
-            write_file(&staged.path().join(&path), &bytes)?;
+            write_changed(&staged.path().join(&path), &bytes)?;
             paths.push(path);
         }
     }
@@ -258,14 +149,6 @@ pub fn create(
 fn no_sdk(language: &dyn Language) -> Report {
     let problem = Problem::new(format!("haft has no SDK for {}", language.facts().title));
     problem.hint("remove `--sdk`: typed functions need no SDK").into()
-}
-
-fn write_file(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)
-            .with_context(|| format!("cannot create folder `{}`", folder.display()))?;
-    }
-    std::fs::write(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
 /// Renames a folder to a path that does not exist.

@@ -13,7 +13,7 @@ use super::build::{Build, read};
 use super::project::Project;
 use super::record::{self, Now, Record};
 use super::sources::{Files, changed};
-use super::toolchain::{BuildLog, Runner, Tool};
+use super::toolchain::{BuildLog, Tool};
 use super::wit::Wit;
 use super::{language, pack};
 use haft_sandbox::confine::Confiner;
@@ -52,12 +52,15 @@ impl Workshop {
     /// Builds `project`, unless its sources, tools and haft are unchanged.
     pub async fn build(&self, project: &Project) -> anyhow::Result<Built> {
         let started = Instant::now();
-        let runner = Runner::new(self.confiner.clone(), &project.folder, self.log.clone())
+        let runs = (self.confiner.clone(), self.log.clone());
+        let build = Build::new(project, runs, self.debug, &self.cache)
             .with_context(|| format!("cannot work in `{}`", project.folder.display()))?;
         // Checked before a tool reports the error in its own words.
         let wit = project.wit()?;
-        let build = Build::new(project, runner, self.debug, &self.cache);
-        let tool = prepare(&build).await?;
+        let tool = match project.command() {
+            Some(_) => None,
+            None => Some(language::of_project(project)?.prepare(&build).await?),
+        };
         let now = Now {
             made_with: made_with(&build),
             added: xxh3_64(project.program()?.as_bytes()),
@@ -110,14 +113,6 @@ impl Workshop {
         pack::write(&build.project.component, &finished)?;
         record.finished(&self.cache, added);
         Ok(finished)
-    }
-}
-
-/// Prepares the tool of the project's language; `None` if a command builds the project.
-async fn prepare(build: &Build<'_>) -> anyhow::Result<Option<Tool>> {
-    match build.project.command() {
-        Some(_) => Ok(None),
-        None => language::of_project(build.project)?.prepare(build).await.map(Some),
     }
 }
 

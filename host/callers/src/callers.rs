@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use secrecy::ExposeSecret;
 use sha2::{Digest, Sha256};
 
-use crate::caller::{Caller, Denied, Seat};
+use crate::caller::{Caller, Denied, Quota, Seat};
 use crate::jwt::{self, Unverified};
 use crate::keys::Keys;
-use crate::quota::Quota;
-use crate::{JwtRule, KeySource, Proof, Rule};
+use crate::{Proof, Rule};
 use haft_core::sync::Lock;
+use haft_manifest::{JwtTable, KeysAt};
 
 /// The callers of a server. Clones share the set, also after it is replaced.
 #[derive(Clone, Debug, Default)]
@@ -45,13 +45,13 @@ struct Set {
     bounds: Vec<(Option<u32>, Option<u32>)>,
     tokens: Tokens,
     jwts: Vec<JwtSeat>,
-    keys: HashMap<KeySource, Arc<Keys>>,
+    keys: HashMap<KeysAt, Arc<Keys>>,
     verified: Verified,
 }
 
 #[derive(Debug)]
 struct JwtSeat {
-    rule: JwtRule,
+    rule: JwtTable,
     seat: Arc<Seat>,
     keys: Arc<Keys>,
 }
@@ -79,24 +79,12 @@ impl Callers {
 
     /// Returns the accepted authorization servers, without duplicates.
     pub fn issuers(&self) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
-        for seat in &self.now().jwts {
-            if !all.contains(&seat.rule.issuer) {
-                all.push(seat.rule.issuer.clone());
-            }
-        }
-        all
+        distinct(self.now().jwts.iter().map(|seat| &seat.rule.issuer))
     }
 
     /// Returns the required scopes of all callers, without duplicates.
     pub fn scopes(&self) -> Vec<String> {
-        let mut all: Vec<String> = Vec::new();
-        for scope in self.now().jwts.iter().flat_map(|seat| &seat.rule.scopes) {
-            if !all.contains(scope) {
-                all.push(scope.clone());
-            }
-        }
-        all
+        distinct(self.now().jwts.iter().flat_map(|seat| &seat.rule.scopes))
     }
 
     /// Returns the caller with `token` if it is known without waiting; `None` if the token must be verified.
@@ -117,7 +105,7 @@ impl Callers {
         }
         let unverified = Unverified::read(token).ok_or(UNKNOWN)?;
         let mut denied = Denied::Invalid("its `iss` is not an issuer of this server's callers");
-        for seat in set.jwts.iter().filter(|seat| seat.rule.issuer == unverified.issuer()) {
+        for seat in set.jwts.iter().filter(|seat| seat.rule.issuer == unverified.issuer) {
             match seat.verify(token, &unverified).await {
                 Ok((caller, left)) => {
                     set.verified.note(shown, caller.clone(), left);
@@ -134,6 +122,16 @@ impl Callers {
     fn now(&self) -> Arc<Set> {
         self.0.lock().clone()
     }
+}
+
+/// Returns the texts in order, each once.
+fn distinct<'a>(texts: impl Iterator<Item = &'a String>) -> Vec<String> {
+    texts.fold(Vec::new(), |mut all, text| {
+        if !all.contains(text) {
+            all.push(text.clone());
+        }
+        all
+    })
 }
 
 const UNKNOWN: Denied = Denied::Invalid("it belongs to no caller");
@@ -158,7 +156,7 @@ impl Set {
             }
             Proof::Jwt(rule) => {
                 let keys = self.keys(&rule.keys, before);
-                if matches!(rule.keys, KeySource::File(_))
+                if matches!(rule.keys, KeysAt::File(_))
                     && let Some(why) = keys.look().await
                 {
                     return Err(RuleError::Keys(name, why));
@@ -172,7 +170,7 @@ impl Set {
     }
 
     /// Returns the keys at `source`, reusing those of the previous set.
-    fn keys(&mut self, source: &KeySource, before: &Self) -> Arc<Keys> {
+    fn keys(&mut self, source: &KeysAt, before: &Self) -> Arc<Keys> {
         let make = || before.keys.get(source).cloned().unwrap_or_else(|| Arc::new(Keys::new(source.clone())));
         self.keys.entry(source.clone()).or_insert_with(make).clone()
     }
@@ -187,7 +185,6 @@ impl JwtSeat {
         unverified.check(&self.rule)?;
         let keys = self.keys.having(unverified.key_id()).await?;
         let verified = unverified.verify(token, &self.rule, &keys)?;
-        verified.check_scopes(&self.rule)?;
         let caller = match &verified.subject {
             Some(subject) => Caller::of_subject(&self.seat, subject),
             None => Some(Caller::new(&self.seat)),
@@ -268,8 +265,6 @@ impl Verified {
 mod tests {
     use std::sync::Arc;
 
-    use super::super::caller::Seat;
-    use super::super::quota::Quota;
     use super::digest;
     use super::*;
 

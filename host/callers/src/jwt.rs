@@ -1,19 +1,22 @@
 //! Verifies a JSON Web Token: signed with its issuer's key and an algorithm that program.toml allows, issued for
 //! this server, valid now. Rejects a token that requires an unsupported feature.
 
-mod signature;
-
+use std::str::FromStr;
 use std::time::Duration;
 
-use jsonwebtoken::{Algorithm, Header, Validation, decode, decode_header, get_current_timestamp};
+use jsonwebtoken::crypto::{CryptoProvider, JwtSigner, JwtVerifier, KeyUtils};
+use jsonwebtoken::errors::{Error, ErrorKind};
+use jsonwebtoken::signature::{self, Verifier};
+use jsonwebtoken::{Algorithm, DecodingKey, DecodingKeyKind, EncodingKey, Header, Validation};
+use jsonwebtoken::{decode, decode_header, get_current_timestamp};
+use ring::signature as ring_signature;
+use ring::signature::{RsaParameters, RsaPublicKeyComponents, UnparsedPublicKey, VerificationAlgorithm};
 use serde::Deserialize;
 use serde_json::Value;
 
-pub(crate) use self::signature::install;
-use super::JwtRule;
 use super::caller::Denied;
 use super::keys::KeySet;
-use haft_manifest::JwtAlgorithm;
+use haft_manifest::JwtTable;
 
 /// The maximum size of a token in bytes: ten times that of a token with many groups.
 const MAX_TOKEN: usize = 16 << 10;
@@ -42,7 +45,7 @@ struct Claims {
 #[derive(Debug)]
 pub(crate) struct Unverified {
     header: Header,
-    issuer: String,
+    pub(crate) issuer: String,
 }
 
 #[derive(Debug)]
@@ -50,7 +53,6 @@ pub(crate) struct Verified {
     pub(crate) subject: Option<String>,
     /// The remaining validity of the token.
     pub(crate) left: Duration,
-    scopes: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -69,17 +71,14 @@ impl Unverified {
         Some(Self { header, issuer: iss })
     }
 
-    pub(crate) fn issuer(&self) -> &str {
-        &self.issuer
-    }
-
     pub(crate) fn key_id(&self) -> Option<&str> {
         self.header.kid.as_deref()
     }
 
     /// Checks whether the token may satisfy `rule`, as far as possible without a key.
-    pub(crate) fn check(&self, rule: &JwtRule) -> Result<(), Denied> {
-        if !rule.algorithms.iter().any(|allowed| algorithm(*allowed) == self.header.alg) {
+    pub(crate) fn check(&self, rule: &JwtTable) -> Result<(), Denied> {
+        let own = Ok(self.header.alg);
+        if !rule.algorithms.iter().any(|allowed| Algorithm::from_str(allowed.as_str()) == own) {
             return Err(Denied::Invalid("it is signed with an algorithm that is not one of `algorithms`"));
         }
         if self.header.crit.is_some() {
@@ -92,8 +91,8 @@ impl Unverified {
         }
     }
 
-    /// Verifies the token with one of `keys`.
-    pub(crate) fn verify(&self, token: &str, rule: &JwtRule, keys: &KeySet) -> Result<Verified, Denied> {
+    /// Verifies the token with one of `keys`, and that it has all scopes that `rule` requires.
+    pub(crate) fn verify(&self, token: &str, rule: &JwtTable, keys: &KeySet) -> Result<Verified, Denied> {
         let key = keys
             .find(self.key_id(), self.header.alg)
             .ok_or(Denied::Invalid("it is not signed with a key of its issuer"))?;
@@ -111,16 +110,11 @@ impl Unverified {
             return Err(Denied::Invalid("its `sub` belongs to no caller here"));
         }
         let left = claims.exp.saturating_add(LEEWAY).saturating_sub(get_current_timestamp());
-        let scopes = [&claims.scope, &claims.scp].into_iter().flatten().flat_map(words).collect();
-        Ok(Verified { subject: claims.sub, left: Duration::from_secs(left), scopes })
-    }
-}
-
-impl Verified {
-    /// Checks that the token has all scopes that `rule` requires.
-    pub(crate) fn check_scopes(&self, rule: &JwtRule) -> Result<(), Denied> {
-        let has = |scope: &String| self.scopes.contains(scope);
-        if rule.scopes.iter().all(has) { Ok(()) } else { Err(Denied::Scope(rule.scopes.clone())) }
+        let scopes: Vec<_> = [&claims.scope, &claims.scp].into_iter().flatten().flat_map(words).collect();
+        if !rule.scopes.iter().all(|scope| scopes.contains(scope)) {
+            return Err(Denied::Scope(rule.scopes.clone()));
+        }
+        Ok(Verified { subject: claims.sub, left: Duration::from_secs(left) })
     }
 }
 
@@ -133,8 +127,7 @@ fn words(scope: &Value) -> Vec<String> {
 }
 
 /// Converts an error without repeating content of the token.
-fn denied(error: &jsonwebtoken::errors::Error) -> Denied {
-    use jsonwebtoken::errors::ErrorKind;
+fn denied(error: &Error) -> Denied {
     Denied::Invalid(match error.kind() {
         ErrorKind::ExpiredSignature => "it has expired",
         ErrorKind::ImmatureSignature => "it is not valid yet",
@@ -146,17 +139,85 @@ fn denied(error: &jsonwebtoken::errors::Error) -> Denied {
     })
 }
 
-/// Converts an algorithm to the library's type.
-fn algorithm(allowed: JwtAlgorithm) -> Algorithm {
-    match allowed {
-        JwtAlgorithm::RS256 => Algorithm::RS256,
-        JwtAlgorithm::RS384 => Algorithm::RS384,
-        JwtAlgorithm::RS512 => Algorithm::RS512,
-        JwtAlgorithm::PS256 => Algorithm::PS256,
-        JwtAlgorithm::PS384 => Algorithm::PS384,
-        JwtAlgorithm::PS512 => Algorithm::PS512,
-        JwtAlgorithm::ES256 => Algorithm::ES256,
-        JwtAlgorithm::ES384 => Algorithm::ES384,
-        JwtAlgorithm::EdDSA => Algorithm::EdDSA,
+// Verifies signatures with `ring`. Signs nothing, and supports no algorithm with a shared secret, so that a public key can
+// never be used as one.
+
+/// The verification of signatures.
+static PROVIDER: CryptoProvider = CryptoProvider {
+    signer_factory: no_signer,
+    verifier_factory: verifier,
+    key_utils: KeyUtils::new_unimplemented(),
+};
+
+/// Installs the verification in the library. If a program that embeds haft has installed another verification,
+/// that is used.
+pub(crate) fn install() {
+    let _ = PROVIDER.install_default();
+}
+
+/// A key that verifies signatures of one algorithm.
+struct RingVerifier {
+    algorithm: Algorithm,
+    key: Key,
+}
+
+enum Key {
+    Rsa(&'static RsaParameters, RsaPublicKeyComponents<Vec<u8>>),
+    Bytes(UnparsedPublicKey<Vec<u8>>),
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library hands out references")]
+fn no_signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>, Error> {
+    Err(ErrorKind::UnsupportedAlgorithm.into())
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the library hands out references")]
+fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>, Error> {
+    let key = match key.kind() {
+        DecodingKeyKind::RsaModulusExponent { n, e } => {
+            Key::Rsa(rsa(*algorithm)?, RsaPublicKeyComponents { n: n.clone(), e: e.clone() })
+        }
+        DecodingKeyKind::SecretOrDer(bytes) if key.family() == algorithm.family() => {
+            Key::Bytes(UnparsedPublicKey::new(curve(*algorithm)?, bytes.clone()))
+        }
+        DecodingKeyKind::SecretOrDer(_) => return Err(ErrorKind::InvalidAlgorithm.into()),
+    };
+    Ok(Box::new(RingVerifier { algorithm: *algorithm, key }))
+}
+
+fn rsa(algorithm: Algorithm) -> Result<&'static RsaParameters, Error> {
+    Ok(match algorithm {
+        Algorithm::RS256 => &ring_signature::RSA_PKCS1_2048_8192_SHA256,
+        Algorithm::RS384 => &ring_signature::RSA_PKCS1_2048_8192_SHA384,
+        Algorithm::RS512 => &ring_signature::RSA_PKCS1_2048_8192_SHA512,
+        Algorithm::PS256 => &ring_signature::RSA_PSS_2048_8192_SHA256,
+        Algorithm::PS384 => &ring_signature::RSA_PSS_2048_8192_SHA384,
+        Algorithm::PS512 => &ring_signature::RSA_PSS_2048_8192_SHA512,
+        _ => return Err(ErrorKind::InvalidAlgorithm.into()),
+    })
+}
+
+fn curve(algorithm: Algorithm) -> Result<&'static dyn VerificationAlgorithm, Error> {
+    Ok(match algorithm {
+        Algorithm::ES256 => &ring_signature::ECDSA_P256_SHA256_FIXED,
+        Algorithm::ES384 => &ring_signature::ECDSA_P384_SHA384_FIXED,
+        Algorithm::EdDSA => &ring_signature::ED25519,
+        _ => return Err(ErrorKind::InvalidAlgorithm.into()),
+    })
+}
+
+impl Verifier<Vec<u8>> for RingVerifier {
+    fn verify(&self, message: &[u8], signature: &Vec<u8>) -> Result<(), signature::Error> {
+        let verified = match &self.key {
+            Key::Rsa(parameters, key) => key.verify(parameters, message, signature),
+            Key::Bytes(key) => key.verify(message, signature),
+        };
+        verified.map_err(|_| signature::Error::new())
+    }
+}
+
+impl JwtVerifier for RingVerifier {
+    fn algorithm(&self) -> Algorithm {
+        self.algorithm
     }
 }

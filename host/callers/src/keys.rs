@@ -1,20 +1,23 @@
 //! The cached public keys of an issuer. They are fetched again if they are old or a token names an unknown key, but
 //! never twice in a short time, regardless of the tokens.
 
-mod fetch;
-
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
+use reqwest::Url;
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::KeySource;
 use crate::caller::Denied;
+use haft_core::net::{chain, client, is_loopback};
 use haft_core::sync::Lock;
+use haft_manifest::KeysAt;
 
 /// Maximum age of keys that count as fresh.
 const FRESH: Duration = Duration::from_mins(5);
@@ -31,7 +34,7 @@ const RETRY: Duration = Duration::from_secs(5);
 
 #[derive(Debug)]
 pub(crate) struct Keys {
-    pub(crate) source: KeySource,
+    source: KeysAt,
     state: Lock<State>,
     /// Held during a fetch: other tasks wait for its result.
     looking: tokio::sync::Mutex<()>,
@@ -44,7 +47,7 @@ struct State {
 }
 
 impl Keys {
-    pub(crate) fn new(source: KeySource) -> Self {
+    pub(crate) fn new(source: KeysAt) -> Self {
         Self { source, state: Lock::default(), looking: tokio::sync::Mutex::new(()) }
     }
 
@@ -64,7 +67,7 @@ impl Keys {
 
     /// Fetches the keys now. Returns the problem, if any.
     pub(crate) async fn look(&self) -> Option<String> {
-        let found = fetch::keys(&self.source).await;
+        let found = fetched(&self.source).await;
         let now = Instant::now();
         let mut state = self.state.lock();
         state.looked = Some((now, found.is_ok()));
@@ -74,7 +77,7 @@ impl Keys {
                 None
             }
             Err(why) => {
-                tracing::warn!(source = %self.source, why, "the keys of an authorization server are not \
+                tracing::warn!(source = %shown(&self.source), why, "the keys of an authorization server are not \
                     available");
                 Some(why)
             }
@@ -98,12 +101,11 @@ impl Keys {
     }
 }
 
-impl std::fmt::Display for KeySource {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Url(url) => f.write_str(url.split('?').next().unwrap_or_default()),
-            Self::File(path) => path.display().fmt(f),
-        }
+/// Returns the location of keys, without a query.
+fn shown(source: &KeysAt) -> String {
+    match source {
+        KeysAt::Url(url) => url.split('?').next().unwrap_or_default().to_owned(),
+        KeysAt::File(path) => path.display().to_string(),
     }
 }
 
@@ -179,4 +181,61 @@ impl PublicKey {
         };
         is_named && family
     }
+}
+
+// Reads a set of keys from a file or a URL. Bounded in size and time; follows no redirects, and uses plain HTTP only
+// for loopback addresses.
+
+/// The maximum size of a set of keys in bytes: ten times those of the largest issuers.
+const MAX_SET: usize = 256 << 10;
+
+/// The timeout of a fetch.
+const PATIENCE: Duration = Duration::from_secs(8);
+
+/// Reads the keys at `source`; error messages contain no secret.
+async fn fetched(source: &KeysAt) -> Result<KeySet, String> {
+    let text = match source {
+        KeysAt::Url(url) => tokio::time::timeout(PATIENCE, at(url))
+            .await
+            .map_err(|_| format!("no answer within {PATIENCE:?}"))??,
+        KeysAt::File(path) => {
+            let path = path.clone();
+            let read = tokio::task::spawn_blocking(move || read(&path)).await;
+            read.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?
+        }
+    };
+    KeySet::parse(&text)
+}
+
+fn read(path: &Path) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    File::open(path)?.take(MAX_SET as u64 + 1).read_to_end(&mut text)?;
+    if text.len() > MAX_SET { Err(std::io::Error::other(too_large())) } else { Ok(text) }
+}
+
+async fn at(url: &str) -> Result<Vec<u8>, String> {
+    let url = Url::parse(url).map_err(|error| error.to_string())?;
+    let is_here = url.host_str().is_some_and(is_loopback);
+    if url.scheme() != "https" && !is_here {
+        return Err("keys must be fetched over `https://`".to_owned());
+    }
+    let builder = client(url.scheme() == "https", is_here).map_err(|error| error.to_string())?;
+    let client = builder.pool_max_idle_per_host(0).build().map_err(|error| chain(&error))?;
+    let mut answer =
+        client.get(url).header("accept", "application/json").send().await.map_err(|e| chain(&e))?;
+    if !answer.status().is_success() {
+        return Err(format!("it answered with {}", answer.status()));
+    }
+    let mut text = Vec::new();
+    while let Some(piece) = answer.chunk().await.map_err(|error| chain(&error))? {
+        if text.len() + piece.len() > MAX_SET {
+            return Err(too_large());
+        }
+        text.extend_from_slice(&piece);
+    }
+    Ok(text)
+}
+
+fn too_large() -> String {
+    format!("it has more than {} KiB", MAX_SET >> 10)
 }

@@ -9,16 +9,12 @@ mod caller;
 mod callers;
 mod jwt;
 mod keys;
-mod quota;
-
-use std::path::PathBuf;
 
 use secrecy::SecretString;
 
-pub use self::caller::{Caller, Denied};
+pub use self::caller::{CallPermit, Caller, Denied, Exhausted};
 pub use self::callers::{Callers, RuleError};
-pub use self::quota::{CallPermit, Exhausted};
-use haft_manifest::JwtAlgorithm;
+use haft_manifest::JwtTable;
 
 /// A caller.
 #[derive(Clone, Debug)]
@@ -38,32 +34,6 @@ pub struct Rule {
 pub enum Proof {
     /// By this token.
     Token(SecretString),
-    /// By a JSON Web Token that satisfies this rule.
-    Jwt(JwtRule),
-}
-
-/// The JSON Web Tokens of a caller.
-#[derive(Clone, Debug)]
-pub struct JwtRule {
-    /// The required value of `iss`.
-    pub issuer: String,
-    /// The required value in `aud`.
-    pub audience: String,
-    /// The location of the issuer's keys.
-    pub keys: KeySource,
-    /// The accepted algorithms.
-    pub algorithms: Vec<JwtAlgorithm>,
-    /// The accepted values of `sub`; empty: all.
-    pub subjects: Vec<String>,
-    /// The required values in `scope`.
-    pub scopes: Vec<String>,
-}
-
-/// The location of public keys (RFC 7517).
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum KeySource {
-    /// A URL: `https`, or a loopback address.
-    Url(String),
-    /// A file.
-    File(PathBuf),
+    /// By a JSON Web Token that satisfies this rule, whose key file is an absolute path.
+    Jwt(JwtTable),
 }

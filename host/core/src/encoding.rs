@@ -9,36 +9,43 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Percent-encodes the bytes of `text` except the unreserved ones of RFC 3986 (section 2.3) and those in
 /// `also`.
 pub fn percent_encoded(text: &str, also: &[u8]) -> String {
+    escaped(text, also, |byte| format!("%{byte:02X}"))
+}
+
+/// Percent-encodes like [`percent_encoded`], with the digits `a` to `f` in lower case.
+pub(crate) fn percent_encoded_in_lower_case(text: &str) -> String {
+    escaped(text, b"", |byte| format!("%{byte:02x}"))
+}
+
+fn escaped(text: &str, also: &[u8], escape: impl Fn(u8) -> String) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) || also.contains(&byte);
-    let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+    let byte = |byte: u8| if is_plain(byte) { char::from(byte).to_string() } else { escape(byte) };
     text.bytes().map(byte).collect()
 }
 
 /// Decodes the percent-encoded bytes in `text`, such as `%61`.
 pub fn percent_decoded(text: &str) -> String {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
-    while let Some((first, after)) = rest.split_first() {
-        let escaped = after.split_at_checked(2).filter(|_| *first == b'%');
-        let byte = escaped.and_then(|(digits, after)| Some((byte(digits)?, after)));
-        let (byte, left) = byte.unwrap_or((*first, after));
-        bytes.push(byte);
-        rest = left;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
+    String::from_utf8_lossy(&decoded(text).0).into_owned()
 }
 
 /// Decodes percent-encoding; `None` if it is invalid, or not UTF-8: programs read such a text in different ways.
 pub fn strictly_decoded(text: &str) -> Option<String> {
-    let (mut bytes, mut rest) = (Vec::with_capacity(text.len()), text.as_bytes());
+    let (bytes, is_valid) = decoded(text);
+    String::from_utf8(bytes).ok().filter(|_| is_valid)
+}
+
+/// Returns the decoded bytes, and whether every `%` begins an escape. Others stay.
+fn decoded(text: &str) -> (Vec<u8>, bool) {
+    let (mut bytes, mut rest, mut is_valid) = (Vec::with_capacity(text.len()), text.as_bytes(), true);
     while let Some((first, after)) = rest.split_first() {
-        let (byte, left) = match first {
-            b'%' => after.split_at_checked(2).and_then(|(digits, left)| Some((byte(digits)?, left)))?,
-            first => (*first, after),
-        };
+        let digits = after.split_at_checked(2).filter(|_| *first == b'%');
+        let escaped = digits.and_then(|(digits, after)| Some((byte(digits)?, after)));
+        is_valid &= *first != b'%' || escaped.is_some();
+        let (byte, left) = escaped.unwrap_or((*first, after));
         bytes.push(byte);
         rest = left;
     }
-    String::from_utf8(bytes).ok()
+    (bytes, is_valid)
 }
 
 /// Decodes two hexadecimal digits.

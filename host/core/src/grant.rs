@@ -3,20 +3,17 @@
 //! the kernel resolves them, below a directory opened from a grant.
 
 mod address;
-mod blocked;
 mod closed;
 mod credentials;
 mod destination;
 mod folder;
 mod host;
-mod outgoing;
 mod place;
 mod process;
 mod proposal;
 mod request;
 mod right;
 mod root;
-mod secret;
 mod service;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,23 +21,20 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
 pub use self::address::{AddressError, local};
-pub use self::blocked::{HostName, HostNameError};
 use self::closed::Sealed;
 pub use self::closed::{Closed, Why};
 pub use self::credentials::{CredentialStore, CredentialStoreError, in_home};
 pub use self::destination::{Destination, Scheme};
 pub use self::folder::{Content, Folder, Kind, Listed};
-pub use self::host::{HostPattern, HostPatternError};
-pub use self::outgoing::Outgoing;
-use self::place::Kept;
+pub use self::host::{HostName, HostNameError, HostPattern, HostPatternError};
 pub use self::place::{RightsTable, UsualRights};
 use self::process::Children;
+pub use self::process::{HostSecret, Outgoing};
 pub use self::proposal::{Proposal, TooWide};
 pub use self::request::{RequestPattern, RequestPatternError};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
 pub use self::root::{Root, normalise};
-pub use self::secret::HostSecret;
 pub use self::service::{Service, ServiceError};
 use crate::words;
 
@@ -68,8 +62,14 @@ pub enum Reach {
     Anywhere,
 }
 
+impl Default for Reach {
+    fn default() -> Self {
+        Self::Roots(Vec::new())
+    }
+}
+
 /// All rights of a tool. Starts at [`Grant::none`].
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grant {
     read: Reach,
     write: Reach,
@@ -77,7 +77,10 @@ pub struct Grant {
     env: BTreeSet<String>,
     values: BTreeMap<String, String>,
     hosts: Vec<HostPattern>,
-    kept: Kept,
+    /// The limit of each kind of state that a component stores between its calls, in bytes; `None`: nothing.
+    state: Option<u64>,
+    /// The limit of its cache files.
+    cache: Option<u64>,
     children: Children,
     /// The directory where child processes store the downloads of package managers and compilers.
     caches: Option<Root>,
@@ -107,22 +110,7 @@ pub struct Preopen {
 impl Grant {
     /// Returns a grant of nothing: no files, no environment, no network.
     pub fn none() -> Self {
-        Self {
-            read: Reach::Roots(Vec::new()),
-            write: Reach::Roots(Vec::new()),
-            workspace: None,
-            env: BTreeSet::new(),
-            values: BTreeMap::new(),
-            hosts: Vec::new(),
-            kept: Kept::default(),
-            children: Children::default(),
-            caches: None,
-            private: None,
-            needs: Vec::new(),
-            credentials: BTreeSet::new(),
-            sealed: Arc::default(),
-            is_planning: false,
-        }
+        Self::default()
     }
 
     /// Returns the grant of `mode`: `workspace` and `writable` (data and temp directories) may be written, or
@@ -198,7 +186,8 @@ impl Grant {
         let env = self.env.intersection(&other.env).cloned().collect();
         let is_shared = |(name, value): &(&String, &String)| other.values.get(*name) == Some(*value);
         let values = self.values.iter().filter(is_shared);
-        let hosts = host::intersect(&self.hosts, &other.hosts);
+        let hosts = narrower(&self.hosts, &other.hosts, HostPattern::contains);
+        let least = |ours: Option<u64>, theirs: Option<u64>| Some(ours?.min(theirs?));
         Self {
             read,
             write,
@@ -206,7 +195,8 @@ impl Grant {
             env,
             values: values.map(|(name, value)| (name.clone(), value.clone())).collect(),
             hosts,
-            kept: self.kept.intersect(other.kept),
+            state: least(self.state, other.state),
+            cache: least(self.cache, other.cache),
             children: self.children.intersect(&other.children),
             caches: self.caches.clone().filter(|caches| other.caches.as_ref() == Some(caches)),
             needs: self.needs.iter().filter(|root| other.needs.contains(root)).cloned().collect(),
@@ -220,20 +210,14 @@ impl Grant {
     /// Returns this grant without the right to write.
     #[must_use]
     pub fn read_only(&self) -> Self {
-        Self {
-            read: self.readable(),
-            write: Reach::Roots(Vec::new()),
-            caches: None,
-            private: None,
-            ..self.clone()
-        }
+        Self { read: self.readable(), write: Reach::default(), caches: None, private: None, ..self.clone() }
     }
 
     /// Returns this grant for plan mode: without the right to write, store or send anything.
     #[must_use]
     pub fn planning(&self) -> Self {
-        let (hosts, kept, children) = (Vec::new(), Kept::default(), Children::default());
-        Self { hosts, kept, children, is_planning: true, ..self.read_only() }
+        let (hosts, children) = (Vec::new(), Children::default());
+        Self { hosts, state: None, cache: None, children, is_planning: true, ..self.read_only() }
     }
 
     /// Returns whether this grant is for plan mode.
@@ -251,7 +235,7 @@ impl Grant {
         match (&self.read, &self.write) {
             (Reach::Anywhere, _) | (_, Reach::Anywhere) => Reach::Anywhere,
             (Reach::Roots(read), Reach::Roots(write)) => {
-                let mut all = Reach::Roots(Vec::new());
+                let mut all = Reach::default();
                 write.iter().chain(read).for_each(|root| all.add(root.clone()));
                 all
             }
@@ -333,10 +317,22 @@ impl Grant {
     }
 }
 
-fn push_new(roots: &mut Vec<Root>, root: Root) {
-    if !roots.contains(&root) {
-        roots.push(root);
+fn push_new<T: PartialEq>(all: &mut Vec<T>, new: T) {
+    if !all.contains(&new) {
+        all.push(new);
     }
+}
+
+/// Returns the narrower one of every pair in which one contains the other, each once.
+fn narrower<T: Clone + PartialEq>(ours: &[T], theirs: &[T], contains: impl Fn(&T, &T) -> bool) -> Vec<T> {
+    let mut met = Vec::new();
+    for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
+        let narrower = if contains(a, b) { Some(b) } else { contains(b, a).then_some(a) };
+        if let Some(narrower) = narrower {
+            push_new(&mut met, narrower.clone());
+        }
+    }
+    met
 }
 
 /// Adds a directory under its granted path and, if that contains symbolic links, under its real path.
@@ -377,17 +373,7 @@ impl Reach {
     fn intersect(&self, other: &Self) -> Self {
         match (self, other) {
             (Self::Anywhere, reach) | (reach, Self::Anywhere) => reach.clone(),
-            (Self::Roots(ours), Self::Roots(theirs)) => {
-                let mut met = Self::Roots(Vec::new());
-                for (a, b) in ours.iter().flat_map(|a| theirs.iter().map(move |b| (a, b))) {
-                    match (a.contains(b), b.contains(a)) {
-                        (true, _) => met.add(b.clone()),
-                        (false, true) => met.add(a.clone()),
-                        (false, false) => {}
-                    }
-                }
-                met
-            }
+            (Self::Roots(ours), Self::Roots(theirs)) => Self::Roots(narrower(ours, theirs, Root::contains)),
         }
     }
 }

@@ -34,7 +34,7 @@ pub trait Lines: fmt::Debug + Send + Sync {
     fn end(&self, record: &Record);
 }
 
-/// The journal of calls. Clones write to one file.
+/// The journal of calls; the default records nothing. Clones write to one file.
 #[derive(Clone, Debug, Default)]
 pub struct Journal(Option<Arc<Inner<dyn Lines>>>);
 
@@ -45,11 +45,6 @@ struct Inner<L: ?Sized> {
 }
 
 impl Journal {
-    /// Returns a journal that records nothing.
-    pub fn none() -> Self {
-        Self::default()
-    }
-
     /// Returns the journal of the calls of `program`, which writes to `lines`.
     pub fn of(program: Program, lines: impl Lines + 'static) -> Self {
         Self(Some(Arc::new(Inner { program, lines })))
@@ -73,13 +68,11 @@ impl Journal {
         self.0.as_ref().map(|inner| inner.program.clone()).unwrap_or_default()
     }
 
-    /// Returns whether the next lines can be written without opening or moving a file, and without starting a
-    /// thread.
+    /// See [`Lines::is_settled`].
     pub fn is_settled(&self) -> bool {
         self.0.as_ref().is_none_or(|inner| inner.lines.is_settled())
     }
 
-    /// Records the start of a call, before it returns or, if the line `may_wait`, within 5 ms.
     pub(crate) fn begin(&self, record: &Arc<Record>, may_wait: bool) {
         if let Some(inner) = &self.0 {
             inner.lines.begin(record, may_wait);
@@ -108,72 +101,52 @@ const MAX_ARGUMENT: usize = 1 << 10;
 /// Returns the arguments, and the names of those replaced by `{"sha256": …, "bytes": …}`. If that is not sufficient,
 /// one such object replaces all arguments.
 fn bounded(arguments: &Value) -> (Value, Vec<String>) {
-    let size = size(arguments);
-    let Value::Object(fields) = arguments else {
-        return if size <= MAX_ARGUMENTS { (arguments.clone(), Vec::new()) } else { whole(arguments) };
-    };
-    if size <= MAX_ARGUMENTS {
+    if size(arguments) <= MAX_ARGUMENTS {
         return (arguments.clone(), Vec::new());
     }
-    let mut digested = Vec::new();
-    let mut kept = Map::new();
-    for (name, value) in fields {
-        let is_long = self::size(value) > MAX_ARGUMENT;
+    let (mut kept, mut digested) = (Map::new(), Vec::new());
+    for (name, value) in arguments.as_object().into_iter().flatten() {
+        let is_long = size(value) > MAX_ARGUMENT;
         if is_long {
             digested.push(name.clone());
         }
         kept.insert(name.clone(), if is_long { digest(value) } else { value.clone() });
     }
     let kept = Value::Object(kept);
-    if self::size(&kept) <= MAX_ARGUMENTS { (kept, digested) } else { whole(arguments) }
-}
-
-fn whole(arguments: &Value) -> (Value, Vec<String>) {
-    (digest(arguments), vec!["*".to_owned()])
+    let is_enough = arguments.is_object() && size(&kept) <= MAX_ARGUMENTS;
+    if is_enough { (kept, digested) } else { (digest(arguments), vec!["*".to_owned()]) }
 }
 
 /// Returns the digest of a text's bytes, which can be compared with a file's, or of another value's JSON.
 fn digest(value: &Value) -> Value {
-    let mut digested = Digested::default();
+    let mut written = Written { hash: Some(Sha256::new()), ..Written::default() };
     match value {
-        Value::String(text) => digested.add(text.as_bytes()),
+        Value::String(text) => written.add(text.as_bytes()),
         // Writing to a digest cannot fail.
-        value => drop(serde_json::to_writer(&mut digested, value)),
+        value => drop(serde_json::to_writer(&mut written, value)),
     }
-    json!({ "sha256": hex(&digested.hash.finalize()), "bytes": digested.bytes })
+    json!({ "sha256": written.hash.map(|hash| hex(&hash.finalize())), "bytes": written.bytes })
 }
 
-/// Hashes and counts the written bytes without storing them.
+/// Counts the written bytes, and hashes them if there is a hash, without storing them.
 #[derive(Default)]
-struct Digested {
-    hash: Sha256,
+struct Written {
     bytes: usize,
+    hash: Option<Sha256>,
 }
 
-impl Digested {
+impl Written {
     fn add(&mut self, bytes: &[u8]) {
-        self.hash.update(bytes);
         self.bytes += bytes.len();
+        if let Some(hash) = &mut self.hash {
+            hash.update(bytes);
+        }
     }
 }
 
-impl io::Write for Digested {
+impl io::Write for Written {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.add(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// Counts the written bytes.
-struct Counted(usize);
-
-impl io::Write for Counted {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0 += bytes.len();
         Ok(bytes.len())
     }
 
@@ -188,10 +161,10 @@ fn size(value: &Value) -> usize {
         Value::String(text) if text.len() > MAX_ARGUMENTS => text.len(),
         Value::Object(fields) if fields.values().any(|field| size(field) > MAX_ARGUMENTS) => usize::MAX,
         value => {
-            let mut counted = Counted(0);
+            let mut written = Written::default();
             // Writing to a counter cannot fail.
-            drop(serde_json::to_writer(&mut counted, value));
-            counted.0
+            drop(serde_json::to_writer(&mut written, value));
+            written.bytes
         }
     }
 }

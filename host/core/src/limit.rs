@@ -19,14 +19,6 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// 64 MiB: a Rust or C tool needs 1 to 2 MiB, an interpreter 12 MiB; the rest is for data.
-    pub(crate) const DEFAULT_MEMORY: u64 = 64 << 20;
-    /// 30 s: longer than a model should wait for any tool by default.
-    pub(crate) const DEFAULT_TIME: Duration = Duration::from_secs(30);
-    /// 1 MiB: twenty times the limit of `read`, a tenth of what providers accept.
-    pub(crate) const DEFAULT_RESULT: u64 = 1 << 20;
-    /// 256 MiB: four times the memory of a guest, so that its data fits several times; a small part of any disk.
-    pub(crate) const DEFAULT_DISK: u64 = 256 << 20;
     /// 4 GiB: the address space of a 32-bit guest.
     pub const MAX_MEMORY: u64 = 4 << 30;
     /// One day: no useful call takes longer, and no wait is unbounded.
@@ -41,9 +33,7 @@ impl Limits {
     pub const MAX_STATE: u64 = 1 << 30;
     /// 64 GiB of cache: some models.
     pub const MAX_CACHE: u64 = 64 << 30;
-}
 
-impl Limits {
     /// Returns the default limits of a call of a hook: 2 s, because every call of a tool waits for it.
     pub fn for_hooks() -> Self {
         Self { time: Duration::from_secs(2), ..Self::default() }
@@ -99,10 +89,14 @@ impl Default for KeptJournal {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            memory: Self::DEFAULT_MEMORY,
-            time: Self::DEFAULT_TIME,
-            result: Self::DEFAULT_RESULT,
-            disk: Self::DEFAULT_DISK,
+            // A Rust or C tool needs 1 to 2 MiB, an interpreter 12 MiB; the rest is for data.
+            memory: 64 << 20,
+            // Longer than a model should wait for any tool by default.
+            time: Duration::from_secs(30),
+            // Twenty times the limit of `read`, a tenth of what providers accept.
+            result: 1 << 20,
+            // Four times the memory of a guest, so that its data fits several times; a small part of any disk.
+            disk: 256 << 20,
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Patterns of tool names, for lists of what is allowed: `read`, `git__*`, `*`. A pattern only matches names; it
-//! knows no tools.
+//! Patterns in which `*` matches any characters: of tool names, for lists of what is allowed (`read`, `git__*`, `*`),
+//! and of texts. Matching is case-sensitive. A pattern knows no tools.
 
 use std::fmt;
 use std::str::FromStr;
@@ -30,21 +30,7 @@ const MAX: usize = 128;
 impl ToolPattern {
     /// Returns whether the pattern matches `name`, a tool's exposed name. Case-sensitive.
     pub fn matches(&self, name: &str) -> bool {
-        let mut parts = self.0.split('*');
-        let first = parts.next().unwrap_or_default();
-        let Some(mut rest) = name.strip_prefix(first) else {
-            return false;
-        };
-        let Some(last) = parts.next_back() else {
-            return rest.is_empty();
-        };
-        for part in parts {
-            let Some((_, after)) = rest.split_once(part) else {
-                return false;
-            };
-            rest = after;
-        }
-        rest.ends_with(last)
+        are_in_order(self.0.split('*'), name)
     }
 
     /// Returns the pattern as text.
@@ -77,6 +63,72 @@ impl fmt::Display for ToolPattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
+}
+
+/// A pattern in which every `*` matches any number of characters; `\*` and `\\` match one character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Glob {
+    /// The literal texts between the stars; never empty.
+    parts: Vec<String>,
+}
+
+impl Glob {
+    pub(crate) fn new(pattern: &str) -> Self {
+        let (mut parts, mut part) = (Vec::new(), String::new());
+        let mut characters = pattern.chars().peekable();
+        while let Some(c) = characters.next() {
+            match c {
+                '*' => parts.push(std::mem::take(&mut part)),
+                '\\' => part.push(characters.next_if(|next| matches!(next, '*' | '\\')).unwrap_or('\\')),
+                c => part.push(c),
+            }
+        }
+        parts.push(part);
+        Self { parts }
+    }
+
+    /// Returns the text, if it has no star.
+    pub(crate) fn literal(&self) -> Option<&str> {
+        match self.parts.as_slice() {
+            [only] => Some(only),
+            _ => None,
+        }
+    }
+
+    /// Returns the common prefix of all matching texts.
+    pub(crate) fn head(&self) -> &str {
+        self.parts.first().map_or("", String::as_str)
+    }
+
+    /// Returns the words that every text that matches begins with, and what follows them and a blank.
+    pub(crate) fn split_words(&self) -> (Vec<String>, Self) {
+        let mut words: Vec<String> = self.head().split(' ').map(str::to_owned).collect();
+        let first = words.pop().unwrap_or_default();
+        let others = self.parts.iter().skip(1).cloned();
+        (words, Self { parts: std::iter::once(first).chain(others).collect() })
+    }
+
+    /// Returns whether the pattern matches all of `text`.
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        are_in_order(self.parts.iter().map(String::as_str), text)
+    }
+
+    /// Returns whether the pattern may match a text that begins with `prefix`.
+    pub(crate) fn may_begin_with(&self, prefix: &str) -> bool {
+        let head = self.head();
+        head.starts_with(prefix) || (self.literal().is_none() && prefix.starts_with(head))
+    }
+}
+
+/// Returns whether `text` consists of `parts`, with any characters between them.
+pub(crate) fn are_in_order<'a>(mut parts: impl DoubleEndedIterator<Item = &'a str>, text: &str) -> bool {
+    let Some(mut rest) = parts.next().and_then(|first| text.strip_prefix(first)) else { return false };
+    let Some(last) = parts.next_back() else { return rest.is_empty() };
+    for part in parts {
+        let Some((_, after)) = rest.split_once(part) else { return false };
+        rest = after;
+    }
+    rest.ends_with(last)
 }
 
 #[cfg(test)]
@@ -114,5 +166,40 @@ mod tests {
         assert_eq!(error("a b"), ToolPatternError::Character(' '));
         assert_eq!(error("a:b"), ToolPatternError::Character(':'));
         assert_eq!(error(&"a".repeat(200)), ToolPatternError::TooLong);
+    }
+
+    #[test]
+    fn stars_stand_for_anything_and_escapes_for_themselves() {
+        for (pattern, text, is_meant) in [
+            ("a*", "a", true),
+            ("a*", "abc", true),
+            ("*c", "abc", true),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c2b", false),
+            ("aa*aa", "aaa", false),
+            ("*", "", true),
+            ("abc", "abcd", false),
+            (r"ls \*", "ls *", true),
+            (r"ls \*", "ls x", false),
+            (r"a\\b", r"a\b", true),
+            (r"a\b", r"a\b", true),
+        ] {
+            assert_eq!(Glob::new(pattern).matches(text), is_meant, "{pattern} {text}");
+        }
+    }
+
+    #[test]
+    fn a_beginning_may_become_what_is_meant() {
+        for (pattern, prefix, may) in [
+            ("rm *", "r", true),
+            ("rm *", "", true),
+            ("rm *", "rm x", true),
+            ("rm *", "echo ", false),
+            ("rm x", "rm x", true),
+            ("rm x", "rm xy", false),
+            ("*force*", "echo ", true),
+        ] {
+            assert_eq!(Glob::new(pattern).may_begin_with(prefix), may, "{pattern} {prefix}");
+        }
     }
 }

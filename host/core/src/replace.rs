@@ -24,8 +24,8 @@ use tempfile::NamedTempFile;
 /// The permission bits, without set-user-ID, set-group-ID and sticky, which must not be passed on.
 const PERMISSIONS: Mode = Mode::from_raw_mode(0o777);
 
-/// Enough to read attributes; does not block and follows no symbolic link.
-const READ: OFlags = OFlags::RDONLY
+/// Reads a regular file and its attributes, and nothing in its place: does not block and follows no symbolic link.
+pub(crate) const READ: OFlags = OFlags::RDONLY
     .union(OFlags::NONBLOCK)
     .union(OFlags::NOCTTY)
     .union(OFlags::NOFOLLOW)

@@ -92,7 +92,7 @@ impl Source {
 }
 
 /// A problem.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Problem {
     message: String,
     place: Option<Mark>,
@@ -111,13 +111,7 @@ struct Mark {
 impl Problem {
     /// Creates a problem without a place. `message` is lower case, without a final period.
     pub fn new(message: impl Into<String>) -> Self {
-        Self {
-            message: message.into(),
-            place: None,
-            related: Vec::new(),
-            hints: Vec::new(),
-            is_warning: false,
-        }
+        Self { message: message.into(), ..Self::default() }
     }
 
     /// Sets the place, and in `label` the error there.

@@ -2,6 +2,8 @@
 //! for messages that are too long, malformed or only forwarded, and for limits that are checked before parsing. The
 //! parser, not this scan, validates JSON.
 
+use std::io::{self, BufRead};
+
 use memchr::memchr2;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -20,12 +22,13 @@ const MAX_DEPTH: usize = 3;
 #[derive(Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is one thing that was found in the message")]
 pub struct Scan {
-    /// The number of open objects and arrays.
-    depth: usize,
+    /// The number of objects and arrays that are not closed yet.
+    pub depth: usize,
     lexer_state: LexerState,
     /// The first byte that is not white space: only an object has an id.
     first: Option<u8>,
-    values: usize,
+    /// The approximate number of values, never too small.
+    pub values: usize,
     /// The beginning of the current key or value, where it is within [`MAX_DEPTH`].
     word: Vec<u8>,
     field: Option<Field>,
@@ -34,9 +37,12 @@ pub struct Scan {
     id: Option<Value>,
     method: Option<String>,
     name: Option<String>,
-    has_cursor: bool,
-    has_tools: bool,
-    is_answer: bool,
+    /// Whether there is a parameter `cursor`, which a page after the first one of a list has.
+    pub has_cursor: bool,
+    /// Whether any parser may find a key `tools` among the members of the result, of one message or of a batch.
+    pub has_tools: bool,
+    /// Whether the message has a result or an error, and so is a response.
+    pub is_answer: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -61,6 +67,28 @@ impl Scan {
         let mut scan = Self::default();
         scan.feed(message);
         scan
+    }
+
+    /// Skips to the end of a line that begins with `beginning`, without storing it; returns the id of the request.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub fn id_of_long<T: DeserializeOwned>(
+        input: &mut impl BufRead,
+        beginning: Vec<u8>,
+    ) -> io::Result<Option<T>> {
+        let mut scan = Self::from_message(&beginning);
+        let mut is_end = beginning.ends_with(b"\n");
+        drop(beginning);
+        while !is_end {
+            let buffer = input.fill_buf()?;
+            let end = buffer.iter().position(|byte| *byte == b'\n');
+            let used = end.map_or(buffer.len(), |end| end + 1);
+            is_end = end.is_some() || buffer.is_empty();
+            scan.feed(buffer.get(..used).unwrap_or_default());
+            input.consume(used);
+        }
+        Ok(scan.id().filter(|_| !scan.is_answer))
     }
 
     /// Scans the next bytes.
@@ -90,35 +118,9 @@ impl Scan {
         self.name.as_deref()
     }
 
-    /// Returns whether there is a parameter `cursor`, which a page after the first one of a list has.
-    pub fn has_cursor(&self) -> bool {
-        self.has_cursor
-    }
-
-    /// Returns whether any parser may find a key `tools` among the members of the result, of one message or of a
-    /// batch.
-    pub fn has_tools(&self) -> bool {
-        self.has_tools
-    }
-
-    /// Returns the number of objects and arrays that are not closed yet.
-    pub fn depth(&self) -> usize {
-        self.depth
-    }
-
-    /// Returns whether the message has a result or an error, and so is a response.
-    pub fn is_answer(&self) -> bool {
-        self.is_answer
-    }
-
     /// Returns whether the message is an array.
     pub fn is_batch(&self) -> bool {
         self.first == Some(b'[')
-    }
-
-    /// Returns the approximate number of values, never too small.
-    pub fn values(&self) -> usize {
-        self.values
     }
 
     fn escape(&mut self, bytes: &[u8]) -> usize {
@@ -303,31 +305,29 @@ mod tests {
             (call.method(), call.name(), call.id()),
             (Some("tools/call"), Some("ab"), Some(json!("1")))
         );
-        assert!(!call.has_cursor() && !call.has_tools() && call.depth() == 0);
+        assert!(!call.has_cursor && !call.has_tools && call.depth == 0);
         assert_eq!(scan(r#"{"result":{"name":"x"},"params":{"name":{"name":"y"}}}"#).name(), None);
         assert_eq!(scan(r#"{"params":{"name":"read","arguments":{"cut":["#).name(), Some("read"));
-        assert!(scan(r#"{"params":{"cursor":null}}"#).has_cursor());
+        assert!(scan(r#"{"params":{"cursor":null}}"#).has_cursor);
         for list in [
             r#"{"result":{"tools":[]}}"#,
             r#"{"result":{"a":[{}],"t\u006fols":"#,
             r"{result:{Tools:[]}}",
             r#"[{"result":{"tool\u017f":[]}}]"#,
         ] {
-            assert!(scan(list).has_tools(), "{list}");
+            assert!(scan(list).has_tools, "{list}");
         }
         for other in [r#"{"tools":1}"#, r#"{"result":{"a":{"tools":[]}}}"#, r#"{"result":{"a":"tools"}}"#] {
-            assert!(!scan(other).has_tools(), "{other}");
+            assert!(!scan(other).has_tools, "{other}");
         }
     }
 
     #[test]
     fn a_message_is_measured_before_it_is_parsed() {
         let scan = |text: &str| Scan::from_message(text.as_bytes());
-        assert_eq!(scan(r#"{"a":[1,2,{"b":"x,y,[z"}]}"#).values(), 5);
+        assert_eq!(scan(r#"{"a":[1,2,{"b":"x,y,[z"}]}"#).values, 5);
         assert!(scan("[{},{}]").is_batch() && !scan(r#"{"a":[1]}"#).is_batch());
         assert_eq!(scan(r#"{"params":{"method":"x"},"method":"tools/call"}"#).method(), Some("tools/call"));
-        assert!(
-            scan(r#"{"id":1,"result":{}}"#).is_answer() && !scan(r#"{"params":{"result":1}}"#).is_answer()
-        );
+        assert!(scan(r#"{"id":1,"result":{}}"#).is_answer && !scan(r#"{"params":{"result":1}}"#).is_answer);
     }
 }

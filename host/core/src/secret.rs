@@ -5,7 +5,6 @@
 //! also covers what a server, a log line or a file repeats.
 
 mod answer;
-mod redacting_events;
 mod redactor;
 
 use std::collections::BTreeSet;
@@ -16,9 +15,9 @@ use base64::Engine;
 use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE};
 use secrecy::SecretString;
 
-use crate::encoding::hex;
+use crate::encoding::{hex, percent_encoded, percent_encoded_in_lower_case};
 
-pub use self::redacting_events::RedactingEvents;
+pub use self::answer::RedactingEvents;
 pub use self::redactor::{ByteStream, Redactor, Stream};
 
 /// The minimum length, in bytes, of a redacted secret: shorter values are words rather than keys (`x-tenant: dev`),
@@ -86,7 +85,7 @@ pub fn encodings_of(secret: &str) -> BTreeSet<String> {
     let secret = secret.trim();
     let mut encodings = BTreeSet::from([secret.to_owned(), in_html(secret)]);
     encodings.extend(in_json(secret));
-    encodings.extend(["0123456789ABCDEF", "0123456789abcdef"].map(|digits| percent_encoded(secret, digits)));
+    encodings.extend([percent_encoded(secret, b""), percent_encoded_in_lower_case(secret)]);
     encodings.extend(["%20", "+"].map(|space| in_form(secret, space)));
     if secret.len() >= MIN_SECRET {
         encodings.extend((0..3).flat_map(|offset| in_base64(secret.as_bytes(), offset)));
@@ -140,26 +139,6 @@ fn in_html(secret: &str) -> String {
 /// Returns the form in form data (WHATWG URL, `application/x-www-form-urlencoded`), and in queries of many clients.
 fn in_form(secret: &str, space: &str) -> String {
     url::form_urlencoded::byte_serialize(secret.as_bytes()).collect::<String>().replace('+', space)
-}
-
-/// Returns a secret as it is written in the query of a URL.
-pub fn in_url(secret: &str) -> String {
-    percent_encoded(secret, "0123456789ABCDEF")
-}
-
-/// Returns the form in URLs (RFC 3986, section 2.1), with these hexadecimal digits.
-fn percent_encoded(secret: &str, digits: &str) -> String {
-    let digit = |nibble: u8| digits.chars().nth(nibble.into()).unwrap_or_default();
-    let mut encoded = String::with_capacity(secret.len());
-    for byte in secret.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(byte.into());
-        } else {
-            // Writing to a `String` cannot fail.
-            let _ = write!(encoded, "%{}{}", digit(byte >> 4), digit(byte & 15));
-        }
-    }
-    encoded
 }
 
 /// Returns the base64 forms with `offset` bytes before the secret, as in `user:password`: the characters that

@@ -5,12 +5,9 @@ mod approval;
 mod arguments;
 mod bounds;
 mod budget;
-mod caller;
 mod clip;
 mod coercion;
-mod detail;
 mod difference;
-mod elicitation;
 mod entry;
 mod foreign;
 mod generic;
@@ -20,7 +17,6 @@ mod meter;
 mod mistakes;
 mod notes;
 mod plan;
-mod present;
 mod rules;
 mod schema_mending;
 mod search;
@@ -42,19 +38,18 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::call::{PromptDef, ResourceList, ToolCall, ToolDef, ToolResult};
+use crate::encoding::hex;
 use crate::event::Events;
 use crate::grant::Grant;
 use crate::limit::Limits;
 
 pub use self::approval::{Approvals, Approver, Decision, Question};
+pub use self::approval::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 pub use self::arguments::{AnswerSchemaError, ArgumentsError, Schema, SchemaError};
 pub use self::bounds::Bounds;
 pub use self::budget::{bytes, tokens};
-pub use self::caller::{Caller, Own};
 pub use self::clip::{Clipper, Keep, clip};
-pub use self::detail::{in_a_line, in_full};
 pub use self::difference::Difference;
-pub use self::elicitation::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 pub use self::entry::Entry;
 pub use self::foreign::foreign;
 pub use self::hook::{Hook, Objection, Seen};
@@ -63,8 +58,8 @@ pub use self::notes::{CallNotes, Notes};
 pub use self::plan::PLAN_HINT;
 pub use self::rules::{Rule, Rules, may_run};
 pub use self::schema_mending::{MendedSchema, mend};
-pub use self::session::{Client, Ledger, Lineage, Session, Whole};
-pub use self::subject::{Subject, SubjectArgument};
+pub use self::session::{Caller, Client, Ledger, Lineage, Own, Session, Whole};
+pub use self::subject::{Subject, SubjectArgument, in_a_line, in_full};
 pub use self::toolbox::{DuplicateTool, Toolbox};
 pub use self::widening::Widening;
 
@@ -307,22 +302,17 @@ pub fn client_name(name: &str) -> String {
 }
 
 fn name_within(full: &str, most: usize) -> String {
-    let clean: String = full.chars().map(|c| if is_allowed(c) { c } else { '_' }).collect();
+    let clean = full.replace(|c: char| !is_allowed(c), "_");
     if clean == full && (1..=most).contains(&clean.len()) {
         return clean;
     }
     let kept: String = clean.chars().take(most - HASH_DIGITS - 1).collect();
-    format!("{kept}_{}", hash(full))
+    let hash: String = hex(&Sha256::digest(full)).chars().take(HASH_DIGITS).collect();
+    format!("{kept}_{hash}")
 }
 
 fn is_allowed(c: char) -> bool {
     c.is_ascii_alphanumeric() || matches!(c, '_' | '-')
-}
-
-fn hash(text: &str) -> String {
-    let digest = Sha256::digest(text.as_bytes());
-    let hex = digest.iter().flat_map(|byte| [byte >> 4, byte & 15]);
-    hex.take(HASH_DIGITS).filter_map(|nibble| char::from_digit(nibble.into(), 16)).collect()
 }
 
 #[cfg(test)]

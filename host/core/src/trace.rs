@@ -258,9 +258,7 @@ impl TraceParent {
         let state = state.filter(|state| state.bytes().all(|byte| (0x20..=0x7e).contains(&byte)));
         is_one.then(|| Self { trace, span, is_sampled: flags & 1 == 1, state: state.map(Into::into) })
     }
-}
 
-impl TraceParent {
     /// Returns the parent as environment variables, for a process that is a part of the operation.
     pub fn variables(&self) -> impl Iterator<Item = (&'static str, String)> {
         let state = self.state.as_deref().map(|state| ("TRACESTATE", state.to_owned()));

@@ -23,12 +23,10 @@ mod exit;
 mod gc;
 mod grant;
 mod guidance;
-mod help;
 mod import;
 mod init;
 mod inspect;
 mod install_args;
-mod install_consent;
 mod install_session;
 mod learn;
 mod list;
@@ -37,15 +35,12 @@ mod man;
 mod mcp;
 mod model_args;
 mod models;
-mod new;
 mod pack;
 mod page;
 mod pipes;
 mod publish;
-mod remove;
 mod replay;
 mod run;
-mod schema;
 mod search;
 mod serve;
 mod server_prompts;
@@ -53,16 +48,15 @@ mod sessions;
 mod terminal;
 mod test;
 mod tools;
-mod transcript;
 mod trust;
 mod trusted;
-mod undo;
 mod update;
 mod verify;
 mod work;
 mod wrap;
 
 use std::ffi::OsString;
+use std::fmt::Write;
 use std::future::{Future, ready};
 use std::pin::Pin;
 
@@ -73,6 +67,7 @@ use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
 use self::common::{Common, Verbosity};
+use self::disclosure_sheet::wrapped;
 pub(crate) use self::exit::Exit;
 use self::terminal::Terminal;
 use haft::program::telemetry;
@@ -124,7 +119,7 @@ enum Verb {
     Add(add::Add),
     /// Remove a package or a plugin from program.toml
     #[command(visible_aliases = ["rm", "uninstall"])]
-    Remove(remove::Remove),
+    Remove(gc::Remove),
     /// Update packages, components and the tools of MCP servers
     Update(update::Update),
     /// List packages, components, MCP servers and skills
@@ -174,7 +169,7 @@ enum SessionVerb {
     /// Repeat the calls of a session, and compare the answers
     Rerun(replay::Rerun),
     /// Restore the files that tools changed in a session
-    Undo(undo::Undo),
+    Undo(sessions::Undo),
     /// Remove sessions
     Remove(sessions::Remove),
 }
@@ -182,7 +177,7 @@ enum SessionVerb {
 #[derive(Debug, Subcommand)]
 enum PluginVerb {
     /// Create a plugin project in a new folder
-    New(new::New),
+    New(build::New),
     /// Build the component of a plugin, with its documentation and requested rights
     Build(build::Build),
     /// Build a plugin on every change, and call its tools
@@ -204,7 +199,7 @@ enum CacheVerb {
 #[derive(Debug, Subcommand)]
 enum SelfVerb {
     /// Print the JSON Schema of program.toml, for editors
-    Schema(schema::Schema),
+    Schema(man::Schema),
     /// Print the script with which a shell completes haft's command lines
     Completions(completions::Completions),
     /// Write the manual pages of haft and its verbs
@@ -215,43 +210,6 @@ enum SelfVerb {
 
 /// The future of a verb, boxed: in one future, the futures of all verbs would be laid out and compiled together.
 type Done<'a> = Pin<Box<dyn Future<Output = anyhow::Result<Exit>> + 'a>>;
-
-impl SessionVerb {
-    fn done(self, common: &Common, terminal: Terminal) -> Done<'_> {
-        match self {
-            Self::List(verb) => Box::pin(ready(verb.execute(common, terminal))),
-            Self::Show(verb) => Box::pin(ready(verb.execute(common, terminal))),
-            Self::Rerun(verb) => Box::pin(verb.execute(common, terminal)),
-            Self::Undo(verb) => Box::pin(ready(verb.execute(common, terminal))),
-            Self::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
-        }
-    }
-}
-
-impl PluginVerb {
-    fn done(self, common: &Common, terminal: Terminal) -> Done<'_> {
-        match self {
-            Self::New(verb) => Box::pin(ready(verb.execute(terminal))),
-            Self::Build(verb) => Box::pin(verb.execute(terminal)),
-            Self::Dev(verb) => Box::pin(verb.execute(common, terminal)),
-            Self::Test(verb) => Box::pin(verb.execute(terminal)),
-            Self::Pack(verb) => Box::pin(verb.execute(common, terminal)),
-            Self::Publish(verb) => Box::pin(verb.execute(common, terminal)),
-        }
-    }
-}
-
-impl SelfVerb {
-    fn done(self, terminal: Terminal) -> Done<'static> {
-        let done = match self {
-            Self::Schema(verb) => verb.execute(terminal),
-            Self::Completions(verb) => verb.execute(terminal),
-            Self::Man(verb) => verb.execute(terminal),
-            Self::ExitCodes => terminal.verbatim(exit::HELP).map(|()| Exit::Success).map_err(Into::into),
-        };
-        Box::pin(ready(done))
-    }
-}
 
 /// Former names of verbs, with their present names.
 const RENAMED: &[(&str, &[&str])] = &[
@@ -279,9 +237,8 @@ const REMOVED: &[(&str, &str)] = &[
 ];
 
 impl Cli {
-    /// Returns the grammar of the command line.
     pub(crate) fn grammar() -> Command {
-        help::grouped(common::with_options(Self::command()), Terminal::new(false).data_columns())
+        grouped(common::with_options(Self::command()), Terminal::new(false).data_columns())
     }
 
     /// Reads the command line of this process, or ends the process with help or an error.
@@ -358,39 +315,7 @@ impl Cli {
             terminal.fail(&error);
             return Exit::Program;
         }
-        let done: Done<'_> = match self.verb {
-            Verb::Run(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Chat(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Call(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Exec(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Tools(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Serve(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Log(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Session(verb) => verb.done(common, terminal),
-            Verb::Wrap(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Import(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Mcp(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Search(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Add(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
-            Verb::Update(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::List(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Inspect(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Verify(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Init(verb) => Box::pin(verb.execute(terminal)),
-            Verb::Check(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Doctor(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Trust(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Grant(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Learn(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Plugin(verb) => verb.done(common, terminal),
-            Verb::Models(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Acp(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Worker(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Dashboard(verb) => Box::pin(verb.execute(common, terminal)),
-            Verb::Cache(CacheVerb::Clean(verb)) => Box::pin(ready(verb.execute(terminal))),
-            Verb::Own(verb) => verb.done(terminal),
-        };
+        let done = done(self.verb, common, terminal);
         done.await.unwrap_or_else(|error| {
             if error.is::<Interrupted>() {
                 return Exit::Interrupted;
@@ -402,6 +327,56 @@ impl Cli {
             }
             if error.is::<Report>() { Exit::Program } else { Exit::Failure }
         })
+    }
+}
+
+fn done(verb: Verb, common: &Common, terminal: Terminal) -> Done<'_> {
+    match verb {
+        Verb::Run(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Chat(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Call(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Exec(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Tools(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Serve(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Log(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Session(SessionVerb::List(verb)) => Box::pin(ready(verb.execute(common, terminal))),
+        Verb::Session(SessionVerb::Show(verb)) => Box::pin(ready(verb.execute(common, terminal))),
+        Verb::Session(SessionVerb::Rerun(verb)) => Box::pin(verb.execute(common, terminal)),
+        Verb::Session(SessionVerb::Undo(verb)) => Box::pin(ready(verb.execute(common, terminal))),
+        Verb::Session(SessionVerb::Remove(verb)) => Box::pin(ready(verb.execute(common, terminal))),
+        Verb::Wrap(verb) => Box::pin(verb.execute(terminal)),
+        Verb::Import(verb) => Box::pin(verb.execute(terminal)),
+        Verb::Mcp(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Search(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Add(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Remove(verb) => Box::pin(ready(verb.execute(common, terminal))),
+        Verb::Update(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::List(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Inspect(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Verify(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Init(verb) => Box::pin(verb.execute(terminal)),
+        Verb::Check(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Doctor(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Trust(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Grant(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Learn(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Plugin(PluginVerb::New(verb)) => Box::pin(ready(verb.execute(terminal))),
+        Verb::Plugin(PluginVerb::Build(verb)) => Box::pin(verb.execute(terminal)),
+        Verb::Plugin(PluginVerb::Dev(verb)) => Box::pin(verb.execute(common, terminal)),
+        Verb::Plugin(PluginVerb::Test(verb)) => Box::pin(verb.execute(terminal)),
+        Verb::Plugin(PluginVerb::Pack(verb)) => Box::pin(verb.execute(common, terminal)),
+        Verb::Plugin(PluginVerb::Publish(verb)) => Box::pin(verb.execute(common, terminal)),
+        Verb::Models(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Acp(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Worker(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Dashboard(verb) => Box::pin(verb.execute(common, terminal)),
+        Verb::Cache(CacheVerb::Clean(verb)) => Box::pin(ready(verb.execute(terminal))),
+        Verb::Own(SelfVerb::Schema(verb)) => Box::pin(ready(verb.execute(terminal))),
+        Verb::Own(SelfVerb::Completions(verb)) => Box::pin(ready(verb.execute(terminal))),
+        Verb::Own(SelfVerb::Man(verb)) => Box::pin(ready(verb.execute(terminal))),
+        Verb::Own(SelfVerb::ExitCodes) => {
+            Box::pin(ready(terminal.verbatim(exit::HELP).map(|()| Exit::Success).map_err(Into::into)))
+        }
     }
 }
 
@@ -422,10 +397,53 @@ fn with_way_out(mut error: clap::Error) -> clap::Error {
     error
 }
 
-/// Returns the verb that `error` calls unknown.
 fn unknown_verb(error: &clap::Error) -> Option<&str> {
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(verb)) if error.kind() == ErrorKind::InvalidSubcommand => Some(verb),
         _ => None,
     }
+}
+
+// The output of `haft --help`: the verbs in groups, on one screen.
+
+/// The options that may precede a verb.
+const OPTIONS: &str = "Options: -p FILE (the program), --json, -v, -vv (more on standard error), -V";
+
+const FURTHER: &str = "`haft VERB --help` explains a verb, `haft self exit-codes` the exit codes.";
+
+const GROUPS: &[(&str, &[&str])] = &[
+    ("Use tools", &["run", "chat", "call", "exec", "tools", "serve", "log", "session"]),
+    (
+        "Plugins and MCP servers",
+        &["search", "add", "remove", "update", "list", "inspect", "wrap", "import", "mcp"],
+    ),
+    ("Program", &["init", "check", "doctor", "trust", "grant", "learn"]),
+];
+
+/// Columns before the description of a verb.
+const INDENT: usize = 11;
+
+/// Returns `command` with help in groups, in lines of at most `columns` columns. A verb without a group is listed by
+/// its name.
+fn grouped(command: Command, columns: Option<usize>) -> Command {
+    let mut text = String::from("{about}\n\n{usage-heading} {usage}\n");
+    let indented = |about: &str| {
+        let width = columns.map(|columns| columns.saturating_sub(INDENT));
+        wrapped(about, width).join(&format!("\n{:INDENT$}", ""))
+    };
+    for (group, verbs) in GROUPS {
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "\n{group}:\n");
+        for verb in verbs.iter().filter_map(|name| command.find_subcommand(name)) {
+            let about = verb.get_about().unwrap_or_default().to_string();
+            let _ = writeln!(text, "  {:<8} {}", verb.get_name(), indented(&about));
+        }
+    }
+    let is_listed = |name: &str| GROUPS.iter().any(|(_, verbs)| verbs.contains(&name));
+    let further = command.get_subcommands().map(Command::get_name).filter(|name| !is_listed(name));
+    let more = format!("More: {}", further.collect::<Vec<_>>().join(", "));
+    for line in [more.as_str(), OPTIONS, FURTHER] {
+        let _ = write!(text, "\n{}", wrapped(line, columns).join("\n"));
+    }
+    command.help_template(text)
 }

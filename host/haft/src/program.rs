@@ -21,7 +21,6 @@ mod output;
 mod packages;
 mod patterns;
 mod plugins;
-mod process_secrets;
 mod provider;
 mod renewal;
 mod replicas;
@@ -36,9 +35,7 @@ pub mod telemetry;
 mod trust;
 mod under;
 mod upstream;
-mod watching;
 mod worker_servers;
-mod wrapped;
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
@@ -46,16 +43,17 @@ use std::sync::{Arc, OnceLock};
 pub use self::agents::Agents;
 pub use self::allow::{Allow, AllowError};
 pub use self::children::command_spec;
+use self::chosen_tools::Watching;
 use self::contribution::{Contribution, Merged};
 pub use self::dirs::Dirs;
-pub use self::family::{FILE_NAME, MAX_DEPTH as MAX_AGENT_DEPTH};
-pub use self::grants::{is_of_system, usual_rights, widening};
+pub use self::family::FILE_NAME;
+pub use self::grants::{is_of_system, usual_rights, widening, wrapped};
 pub use self::guidance::Guidance;
 pub use self::install_context::{InstallContext, command_tools};
 pub use self::live::{Live, News, ToolChoice};
 use self::loaded::Loaded;
 pub use self::loaded::use_network;
-pub use self::machines::{Machines, NatsServer, Placement, Role};
+pub use self::machines::{Machines, NatsServer, Placement};
 pub use self::options::{Ask, Options, Target};
 pub use self::output::read_output;
 use self::patterns::Unseen;
@@ -70,8 +68,6 @@ pub use self::skill_servers::skill_servers;
 use self::trust::LeftOut;
 pub use self::trust::{Agreement, Known, Trust, Untrusted};
 pub use self::under::Under;
-use self::watching::Watching;
-pub use self::wrapped::wrapped;
 use haft_agent::{Begun, Sessions};
 use haft_core::event::Events;
 use haft_core::grant::Grant;
@@ -81,8 +77,7 @@ use haft_core::skill::Shelved;
 use haft_core::tool::{Session, Toolbox, Widening};
 use haft_core::trace::Trace;
 use haft_journal::{self as journal, Journal};
-use haft_manifest::Secrets;
-use haft_manifest::{Manifest, ToolPattern};
+use haft_manifest::{Manifest, Secrets, ToolPattern};
 use haft_nats::{Identity, LinkError, Reading, Server, Shipper, Worker, WorkerSettings};
 use haft_sandbox::Backend;
 use haft_sandbox::confine::Confiner;
@@ -161,7 +156,7 @@ impl Program {
         let (installed, unusable) = packages::installed(&loaded);
         let target = backend::chosen(&loaded.manifest, options, &loaded.dirs);
         let (rights, problems) = Rights::resolve(options, &loaded, &installed, target, &trace)?;
-        let (rights, problems) = process_secrets::added(rights, problems).await;
+        let (rights, problems) = rights::with_secrets(rights, problems).await;
         let known = Contribution {
             problems: [loaded.problems(options), unsent.into_iter().collect(), unusable, problems].concat(),
             files: loaded.files(),
@@ -170,46 +165,42 @@ impl Program {
         };
         let (merged, agents) = sources(&rights, known).await?;
         let Merged { toolbox, rest } = merged;
-        let Contribution { hooks, problems, uncallable, files, is_partial, servers, backend, .. } = rest;
-        let Contribution { mut unseen, held, first_lists, notices, skills, .. } = rest;
-        unseen.extend(held.iter().cloned());
-        let skills = packages::skills(&loaded.manifest, &installed).into_iter().chain(skills).collect();
+        let mut unseen = rest.unseen;
+        unseen.extend(rest.held.iter().cloned());
+        let skills = packages::skills(&loaded.manifest, &installed).into_iter().chain(rest.skills).collect();
         let Rights { grant, confiner, placement, .. } = rights;
         drop(installed);
         let Loaded { dirs, manifest, lock, redactor, agreement, left_out, .. } = loaded;
-        let identity = machines::identity(&manifest, &lock);
-        let toolbox = toolbox.withholding(left_out.unseen.iter().cloned().chain(held));
-        let toolbox = watching::on(&toolbox.ruled(&chosen_tools::rules(&manifest, &dirs.home)), &hooks);
-        let journal = if options.no_journal { Journal::none() } else { journal(&manifest, &dirs) };
-        let is_without_pane = backend::is_without_pane(&manifest, &options.target);
+        let toolbox = toolbox.withholding(left_out.unseen.iter().cloned().chain(rest.held));
+        let toolbox = toolbox.ruled(&chosen_tools::rules(&manifest, &dirs.home));
         Ok(Self {
-            manifest,
-            toolbox,
+            toolbox: chosen_tools::hooked(&toolbox, &rest.hooks),
             grant,
             confiner,
-            problems,
-            uncallable,
+            problems: rest.problems,
+            uncallable: rest.uncallable,
             redactor,
-            backend,
-            is_without_pane,
-            journal,
+            backend: rest.backend,
+            is_without_pane: backend::is_without_pane(&manifest, &options.target),
+            journal: if options.no_journal { Journal::default() } else { journal(&manifest, &dirs) },
             trace,
-            servers,
+            servers: rest.servers,
             agents,
-            first_lists,
-            notices,
-            is_complete: !is_partial,
-            files,
+            first_lists: rest.first_lists,
+            notices: rest.notices,
+            is_complete: !rest.is_partial,
+            files: rest.files,
             unseen,
             placement,
             agreement,
             left_out,
-            identity,
+            identity: machines::identity(&manifest, &lock),
             machines: options.machines.clone(),
-            hooks,
+            hooks: rest.hooks,
             dirs,
             skills,
             guidance: OnceLock::new(),
+            manifest,
         })
     }
 
@@ -241,7 +232,7 @@ impl Program {
             let program = self.journal.program().on_worker(name);
             journal::open(&self.dirs.journal(), program, self.manifest.journal)
         } else {
-            Journal::none()
+            Journal::default()
         };
         Self { journal, ..self }
     }
@@ -292,9 +283,7 @@ impl Program {
 
     /// Returns the beginning of a session of this program, in the current folder.
     pub fn begun(&self) -> Begun {
-        let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
-        let path = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-        Begun::new(name, path, Some(&self.dirs.here))
+        Begun::new(self.manifest.name(), self.manifest.file(), Some(&self.dirs.here))
     }
 
     /// Reads the secrets of this program.
@@ -305,14 +294,16 @@ impl Program {
     /// Returns the tools that `patterns` match or, without patterns, `[agent] tools`, with a list for models within
     /// `[agent] tool_budget`.
     pub fn agent_tools(&self, patterns: &[ToolPattern]) -> Toolbox {
-        let agent = &self.manifest.agent;
-        let named = match &agent.tools {
-            Some(allowed) if patterns.is_empty() => Some(guidance::and_read_skill(&allowed.value)),
-            _ => (!patterns.is_empty()).then(|| guidance::and_read_skill(patterns)),
-        };
+        let named = self.named(patterns).map(guidance::and_read_skill);
         let tools = chosen_tools::of_agent(&self.with_read_skill(patterns), named.as_deref());
-        let tools = agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget));
+        let tools = self.manifest.agent.tool_budget.map_or(tools.clone(), |budget| tools.within(budget));
         tools.at_most(self.max_tools())
+    }
+
+    /// Returns `patterns` or, without patterns, `[agent] tools`; `None` for all tools.
+    fn named<'a>(&'a self, patterns: &'a [ToolPattern]) -> Option<&'a [ToolPattern]> {
+        let of_agent = self.manifest.agent.tools.as_ref().map(|tools| tools.value.as_slice());
+        if patterns.is_empty() { of_agent } else { Some(patterns) }
     }
 
     /// Returns the maximum number of tools in a request to the provider of program.toml.
@@ -367,7 +358,6 @@ async fn sources(rights: &Rights<'_>, known: Contribution) -> anyhow::Result<(Me
 
 /// Returns the journal of this machine, with the program's name.
 fn journal(manifest: &Manifest, dirs: &Dirs) -> Journal {
-    let name = manifest.program.as_ref().map(|program| program.name.as_str());
-    let path = Some(manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-    journal::open(&dirs.journal(), journal::Program::new(name, path), manifest.journal)
+    let program = journal::Program::new(manifest.name(), manifest.file());
+    journal::open(&dirs.journal(), program, manifest.journal)
 }

@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::syntax::Syntax;
-use super::tree::Node;
+use super::syntax::{Node, Syntax};
 use super::variable::Notation;
 
 /// A client.

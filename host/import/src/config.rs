@@ -1,17 +1,21 @@
 //! A client's configuration file: its servers, and its text with some of them behind `haft wrap`.
 
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use haft_core::report::{Source, Span, plain};
+use rustix::fs::OFlags;
 
 use super::client::{Client, Machine, Place, under};
 use super::edit;
-use super::file::{read_bounded, variables};
 use super::server::{Server, Start, prefix};
-use super::syntax::Syntax;
-use super::tree::Node;
+use super::syntax::{Node, Syntax};
 use super::variable::{Folders, Part, parts};
+
+/// Maximum size in bytes of a file: Claude Code's contains more than servers.
+const MAX_FILE: u64 = 32 << 20;
 
 /// The byte order mark, with which some editors begin a file.
 const BYTE_ORDER_MARK: &str = "\u{feff}";
@@ -215,6 +219,33 @@ fn tree(path: &Path, text: &str, syntax: Syntax) -> Result<Option<Node>, ConfigE
 
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Reads a regular file of at most 32 MiB; waits for no pipe.
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let file =
+        OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits().cast_signed()).open(path)?;
+    if !file.metadata()?.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
+    }
+    let mut bytes = Vec::new();
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > MAX_FILE {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it has more than 32 MiB"));
+    }
+    Ok(bytes)
+}
+
+/// Returns the names of the variables in a `.env` file, in its order. Their values are not kept.
+fn variables(path: &Path) -> io::Result<Vec<String>> {
+    let text = read_bounded(path)?;
+    let name = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("export ").unwrap_or(line);
+        let (name, _) = line.split_once('=').filter(|_| !line.starts_with('#'))?;
+        Some(name.trim().to_owned())
+    };
+    Ok(String::from_utf8_lossy(&text).lines().filter_map(name).collect())
 }
 
 #[cfg(test)]

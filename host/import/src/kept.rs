@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tempfile::NamedTempFile;
 
-use super::file::read_bounded;
+use super::config::read_bounded;
 
 /// The most records: each is a file that was not undone.
 const MAX_RECORDS: usize = 1000;
@@ -35,7 +35,8 @@ pub struct Kept {
     mode: u32,
     /// The SHA-256 digest of `old`.
     digest: String,
-    old: String,
+    /// The original content.
+    pub old: String,
     /// The text that haft wrote.
     new: String,
 }
@@ -241,13 +242,6 @@ impl Originals {
             }
         }
         Ok(folder)
-    }
-}
-
-impl Kept {
-    /// Returns the original content.
-    pub fn old(&self) -> &str {
-        &self.old
     }
 }
 

@@ -12,13 +12,11 @@
 mod client;
 mod config;
 mod edit;
-mod file;
 mod kept;
 mod program;
 mod secret;
 mod server;
 mod syntax;
-mod tree;
 mod variable;
 
 pub use self::client::{CLIENTS, Client, Machine, Place};

@@ -9,7 +9,7 @@ use super::client::Machine;
 use super::config::Config;
 use super::secret::{hidden, is_in_address, is_secret};
 use super::server::{Process, Server, Start};
-use super::variable::{Folders, Notation, Part, parts};
+use super::variable::{Folders, Part, parts};
 
 /// A server for program.toml.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +31,6 @@ pub struct ProgramServer {
 /// Reads values in the notation of a client.
 struct Reader<'a> {
     config: &'a Config,
-    notation: Notation,
     folders: Folders<'a>,
     environment: &'a dyn Fn(&str) -> Option<String>,
     name: &'a str,
@@ -51,7 +50,6 @@ impl ProgramServer {
     ) -> Result<Self, String> {
         let mut reader = Reader {
             config,
-            notation: config.client.notation,
             folders: Folders { home: &machine.home, project: &machine.project },
             environment,
             name: &server.name,
@@ -80,8 +78,8 @@ impl ProgramServer {
                 (Vec::new(), Some(whole), values)
             }
         };
-        let name = program_name(&server.name)
-            .ok_or_else(|| format!("`{}` cannot be converted to a name for program.toml", server.name))?;
+        let name = Name::of_text(&server.name)
+            .map_err(|_| format!("`{}` cannot be converted to a name for program.toml", server.name))?;
         if name.as_str() != server.name {
             reader.notes.push(format!("its name there is `{}`", name.as_str()));
         }
@@ -91,7 +89,7 @@ impl ProgramServer {
 
 impl Reader<'_> {
     fn parts(&self, text: &str) -> Vec<Part> {
-        parts(text, self.notation, self.folders)
+        parts(text, self.config.client.notation, self.folders)
     }
 
     /// Returns `text` with the variables expanded, which must not be secrets; `what` names it in the error.
@@ -217,14 +215,6 @@ impl Reader<'_> {
 
 fn secret(variable: &str) -> Option<TextOrSecret> {
     variable.parse().ok().map(|variable| TextOrSecret::Secret(SecretSource::Env(variable)))
-}
-
-/// Returns a name of program.toml that is like the client's.
-fn program_name(name: &str) -> Option<Name> {
-    let letter = |c: char| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' };
-    let name: String = name.chars().map(letter).collect();
-    let name: String = name.trim_matches('-').chars().take(Name::MAX).collect();
-    name.trim_matches('-').parse().ok()
 }
 
 #[cfg(test)]

@@ -7,8 +7,7 @@ use std::path::Path;
 use haft_manifest::Variable;
 
 use super::edit::Edit;
-use super::syntax::Syntax;
-use super::tree::Node;
+use super::syntax::{Node, Syntax};
 
 /// Keys of an entry that is a server without a command and an address: an extension of Zed has it, or another file of
 /// opencode.

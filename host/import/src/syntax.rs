@@ -1,12 +1,12 @@
 //! Parses the two formats of configuration files: JSON with comments and trailing commas, as editors write it, and
-//! TOML. Both become a tree with positions.
+//! TOML. Both become a tree of values, each with its position in the text.
+
+use std::ops::Range;
 
 use jsonc_parser::ast::Value as Json;
 use jsonc_parser::common::Ranged as _;
 use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use toml_edit::{Document, Item, TableLike, Value as Toml};
-
-use super::tree::{Member, Node, SyntaxError, Value};
 
 /// A format of configuration files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,106 @@ impl Syntax {
             Self::Json => format!("\"{key}\": {value}"),
             Self::Toml => format!("{key} = {value}"),
         }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    /// The range in the text. For a TOML table, the range of its header.
+    pub(crate) range: Range<usize>,
+    pub(crate) value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Value {
+    /// Keys with values, in the order of the file.
+    Table(Vec<Member>),
+    List(Vec<Node>),
+    /// A text, without quotes and escapes.
+    Text(String),
+    /// `true` or `false`.
+    Flag(bool),
+    /// Any other value, unmodified.
+    Other(String),
+}
+
+/// A key with its value.
+#[derive(Clone, Debug)]
+pub(crate) struct Member {
+    /// The key, without quotes.
+    pub(crate) key: String,
+    /// The beginning of the key; for a dotted key, of its last part.
+    pub(crate) start: usize,
+    pub(crate) node: Node,
+}
+
+/// A mistake in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SyntaxError {
+    /// The byte position of the error.
+    pub(crate) at: usize,
+    /// The error.
+    pub(crate) message: String,
+}
+
+impl Node {
+    /// Returns the members of a table; none of anything else.
+    pub(crate) fn members(&self) -> &[Member] {
+        match &self.value {
+            Value::Table(members) => members,
+            _ => &[],
+        }
+    }
+
+    /// Returns the member with this name; of several members the last one, as clients do.
+    pub(crate) fn member(&self, key: &str) -> Option<&Member> {
+        self.members().iter().rev().find(|member| member.key == key)
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<&Self> {
+        self.member(key).map(|member| &member.node)
+    }
+
+    /// Returns the values of a list; none of anything else.
+    pub(crate) fn items(&self) -> &[Self] {
+        match &self.value {
+            Value::List(items) => items,
+            _ => &[],
+        }
+    }
+
+    pub(crate) fn text(&self) -> Option<&str> {
+        match &self.value {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// Returns the texts of a list, or `None` if it is no list of texts.
+    pub(crate) fn texts(&self) -> Option<Vec<String>> {
+        let Value::List(items) = &self.value else { return None };
+        items.iter().map(|item| item.text().map(str::to_owned)).collect()
+    }
+
+    /// Returns the texts, numbers and flags of a table by their names.
+    pub(crate) fn pairs(&self) -> Vec<(String, String)> {
+        let pair = |member: &Member| {
+            let text = match &member.node.value {
+                Value::Text(text) | Value::Other(text) => text.clone(),
+                Value::Flag(flag) => flag.to_string(),
+                Value::Table(_) | Value::List(_) => return None,
+            };
+            Some((member.key.clone(), text))
+        };
+        self.members().iter().filter_map(pair).collect()
+    }
+
+    pub(crate) fn is(&self, flag: bool) -> bool {
+        matches!(self.value, Value::Flag(own) if own == flag)
+    }
+
+    pub(crate) fn is_table(&self) -> bool {
+        matches!(self.value, Value::Table(_))
     }
 }
 
@@ -88,7 +188,6 @@ fn of_json(json: &Json<'_>) -> Node {
     Node { range: range.start..range.end, value }
 }
 
-/// Returns the tree of `text`.
 fn parse_toml(text: &str) -> Result<Node, SyntaxError> {
     let document = Document::parse(text).map_err(|error| SyntaxError {
         at: error.span().map_or(0, |span| span.start),

@@ -85,7 +85,7 @@ impl File {
         // After the file is open: a process that rotates it reads the marks directly before.
         let kept = self.table.keep;
         if kept > KeptJournal::DEFAULT_KEEP {
-            open(&self.directory.join(keep_name(kept))).map(drop)
+            open(&self.directory.join(format!("{KEEP}{}", in_unit(kept)))).map(drop)
         } else {
             Ok(())
         }
@@ -162,10 +162,6 @@ fn take_kept(directory: &Path) -> io::Result<u64> {
     Ok(most)
 }
 
-fn keep_name(bytes: u64) -> String {
-    format!("{KEEP}{}", in_unit(bytes))
-}
-
 fn in_unit(bytes: u64) -> String {
     let (unit, size) = UNIT;
     format!("{}{unit}", bytes.div_ceil(size))
@@ -212,10 +208,14 @@ fn ends_line(file: &fs::File, end: u64) -> bool {
     file.read_exact_at(&mut last, end).is_ok_and(|()| last == *b"\n")
 }
 
-/// Returns the rotated files, oldest first.
+/// Returns the rotated files, oldest first; none if the directory does not exist.
 pub(super) fn aside(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(directory)? {
+    let entries = match fs::read_dir(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
+        entries => entries?,
+    };
+    for entry in entries {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if name.starts_with(ASIDE) && name.ends_with(ENDING) {

@@ -17,51 +17,17 @@ mod reader;
 mod writer;
 
 use std::path::Path;
-use std::sync::Arc;
 
 pub use self::reader::{Bookmark, Calls, Followed, Found, Last, NewLine, Outline, View, read};
 use self::writer::Writer;
 pub use self::writer::write_through;
-use haft_core::journal::Lines;
 pub use haft_core::journal::{Granted, Journal, Outcome, Program, Record};
 use haft_core::limit::KeptJournal;
 
 /// Opens the journal in `directory`, of the calls of `program`, with the retention `kept`. Nothing is created or
 /// opened before the first call.
 pub fn open(directory: &Path, program: Program, kept: KeptJournal) -> Journal {
-    Journal::of(program, Handle(Arc::new(Writer::new(directory, kept))))
-}
-
-/// The writer of one journal, which is stopped with the last clone of the journal.
-#[derive(Debug)]
-struct Handle(Arc<Writer>);
-
-impl Lines for Handle {
-    fn gather(&self) {
-        self.0.gather();
-    }
-
-    fn is_settled(&self) -> bool {
-        self.0.is_settled()
-    }
-
-    fn begin(&self, record: &Arc<Record>, may_wait: bool) {
-        self.0.begin(record, may_wait);
-    }
-
-    fn forget(&self, id: &str) -> bool {
-        self.0.forget(id)
-    }
-
-    fn end(&self, record: &Record) {
-        self.0.end(record);
-    }
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        self.0.stop();
-    }
+    Journal::of(program, Writer::new(directory, kept))
 }
 
 #[cfg(test)]

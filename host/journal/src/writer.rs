@@ -9,6 +9,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::thread::Thread;
 use std::time::Duration;
 
+use haft_core::journal::Lines;
 use haft_core::limit::KeptJournal;
 use haft_core::sync::Lock;
 
@@ -27,10 +28,14 @@ const MAX_BYTES: usize = 256 << 10;
 const MAX_BEGUN: usize = 64;
 
 /// The writers that gather lines, for [`write_through`].
-static GATHERING: Lock<Vec<Weak<Writer>>> = Lock::new(Vec::new());
+static GATHERING: Lock<Vec<Weak<Inner>>> = Lock::new(Vec::new());
+
+/// The writer of one journal, which is stopped with the last clone of the journal.
+#[derive(Debug)]
+pub(super) struct Writer(Arc<Inner>);
 
 #[derive(Debug)]
-pub(super) struct Writer {
+struct Inner {
     directory: PathBuf,
     /// Locked before `gathered` if both are locked.
     file: Lock<File>,
@@ -67,58 +72,64 @@ struct Gathered {
 
 impl Writer {
     pub(super) fn new(directory: &Path, table: KeptJournal) -> Self {
-        Self {
+        Self(Arc::new(Inner {
             directory: directory.to_owned(),
             file: Lock::new(File::new(directory, table)),
             gathered: Lock::default(),
             is_settled: AtomicBool::new(false),
             thread: OnceLock::new(),
             warned: AtomicBool::new(false),
-        }
+        }))
     }
+}
 
-    /// Gathers lines from now on.
-    pub(super) fn gather(self: &Arc<Self>) {
+impl Lines for Writer {
+    fn gather(&self) {
         let mut all = GATHERING.lock();
         all.retain(|writer| writer.strong_count() > 0);
-        all.push(Arc::downgrade(self));
-        let mut gathered = self.gathered.lock();
+        all.push(Arc::downgrade(&self.0));
+        let mut gathered = self.0.gathered.lock();
         if gathered.mode == Mode::AtOnce {
             gathered.mode = Mode::Gathering;
         }
     }
 
+    fn is_settled(&self) -> bool {
+        let starts_none = || self.0.thread.get().is_some() || !self.0.gathered.lock().is_on();
+        self.0.is_settled.load(Ordering::Relaxed) && starts_none()
+    }
+
+    fn begin(&self, record: &Arc<Record>, may_wait: bool) {
+        let is_gathered = may_wait && self.0.put(|gathered| gathered.begin(record));
+        if !is_gathered {
+            self.0.write_at_once(record);
+        }
+    }
+
+    fn forget(&self, id: &str) -> bool {
+        self.0.gathered.lock().forget(id)
+    }
+
+    fn end(&self, record: &Record) {
+        if !self.0.put(|gathered| gathered.end(record)) {
+            self.0.write_at_once(record);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.0.stop();
+    }
+}
+
+impl Inner {
     /// Writes the waiting lines, and every later line immediately.
-    pub(super) fn stop(&self) {
+    fn stop(&self) {
         self.gathered.lock().mode = Mode::Over;
         self.write(|_| Ok(()));
         if let Some(Some(thread)) = self.thread.get() {
             thread.unpark();
-        }
-    }
-
-    pub(super) fn is_settled(&self) -> bool {
-        let starts_none = || self.thread.get().is_some() || !self.gathered.lock().is_on();
-        self.is_settled.load(Ordering::Relaxed) && starts_none()
-    }
-
-    /// Records the start of a call: in the file on return, or, with `may_wait`, within [`INTERVAL`].
-    pub(super) fn begin(self: &Arc<Self>, record: &Arc<Record>, may_wait: bool) {
-        let is_gathered = may_wait && self.put(|gathered| gathered.begin(record));
-        if !is_gathered {
-            self.write_at_once(record);
-        }
-    }
-
-    /// Drops the first line of the call `id` if it still waits. Returns whether it did.
-    pub(super) fn forget(&self, id: &str) -> bool {
-        self.gathered.lock().forget(id)
-    }
-
-    /// Records the end of a call, within [`INTERVAL`] if lines are gathered.
-    pub(super) fn end(self: &Arc<Self>, record: &Record) {
-        if !self.put(|gathered| gathered.end(record)) {
-            self.write_at_once(record);
         }
     }
 
@@ -175,11 +186,14 @@ impl Writer {
 
     fn run(&self) {
         loop {
-            let (mode, is_empty) = self.gathered.lock().state();
+            let (is_over, is_empty) = {
+                let gathered = self.gathered.lock();
+                (gathered.mode == Mode::Over, gathered.is_empty())
+            };
             if !is_empty {
                 std::thread::sleep(INTERVAL);
                 self.write(|_| Ok(()));
-            } else if mode == Mode::Over {
+            } else if is_over {
                 return;
             } else {
                 std::thread::park();
@@ -195,10 +209,6 @@ impl Gathered {
 
     fn is_on(&self) -> bool {
         self.mode == Mode::Gathering
-    }
-
-    fn state(&self) -> (Mode, bool) {
-        (self.mode, self.is_empty())
     }
 
     fn take(&mut self) -> Self {

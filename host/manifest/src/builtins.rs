@@ -7,7 +7,7 @@ use haft_core::grant::{Destination, HostName, HostPattern};
 use haft_core::limit::Limits;
 
 use super::entry::Entry;
-use super::label::{LABELS, Label};
+use super::name::Label;
 use super::table::{SHORTEST, table};
 use super::values::URL;
 
@@ -67,23 +67,18 @@ table! {
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct BuiltinsOn = "[builtins.on]" {
         /// `bash`
-        #[read(LABELS, Label::read_list)]
         #[also("bash")]
         pub shell: Vec<Label> = Vec::new(),
         /// `read`, `write`, `edit`
-        #[read(LABELS, Label::read_list)]
         #[also("read", "write", "edit")]
         pub files: Vec<Label> = Vec::new(),
         /// `fetch_url`
-        #[read(LABELS, Label::read_list)]
         #[also("fetch_url")]
         pub fetch: Vec<Label> = Vec::new(),
         /// `web_search`
-        #[read(LABELS, Label::read_list)]
         #[also("web_search")]
         pub search: Vec<Label> = Vec::new(),
         /// `time`
-        #[read(LABELS, Label::read_list)]
         pub time: Vec<Label> = Vec::new(),
     }
 }

@@ -73,7 +73,6 @@ pub(super) enum Kind {
 }
 
 impl Table {
-    /// The keys, in the order in which they are best written.
     pub(super) fn keys(&self) -> Vec<&'static Key> {
         fn collect(rows: &'static [Row], keys: &mut Vec<&'static Key>) {
             for row in rows {

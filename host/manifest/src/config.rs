@@ -30,10 +30,8 @@ pub enum Setting {
 /// The keys of a configuration with their values, in the order of the file.
 pub type Settings = Vec<(Located<String>, Setting)>;
 
-/// What [`settings`] reads.
 pub(super) const SETTINGS: Kind = Kind::Map(&Kind::Setting);
 
-/// The table of a plugin.
 pub(super) fn settings(entry: &Entry<'_>) -> Option<Settings> {
     let entries = entry.entries()?;
     if entries.len() > MAX_KEYS {

@@ -12,7 +12,6 @@ use haft_core::units;
 use toml::Spanned;
 use toml::de::{DeString, DeValue};
 
-/// What was found wrong so far.
 #[derive(Default)]
 pub(super) struct Notes(RefCell<Vec<Problem>>);
 
@@ -167,35 +166,31 @@ impl<'a> Entry<'a> {
     }
 
     pub(super) fn size(&self, range: RangeInclusive<u64>) -> Option<u64> {
-        let size = self.quantity("size", "MiB", units::parse_size)?;
-        if range.contains(&size) {
-            return Some(size);
-        }
-        let [least, most] = [*range.start(), *range.end()].map(units::format_size);
-        self.reject(format!("expected a size from `{least}` to `{most}`"))
+        self.quantity(("size", "MiB"), range, units::parse_size, units::format_size)
     }
 
     pub(super) fn duration(&self, range: RangeInclusive<Duration>) -> Option<Duration> {
-        let duration = self.quantity("duration", "s", units::parse_duration)?;
-        if range.contains(&duration) {
-            return Some(duration);
-        }
-        let [least, most] = [*range.start(), *range.end()].map(units::format_duration);
-        self.reject(format!("expected a duration from `{least}` to `{most}`"))
+        self.quantity(("duration", "s"), range, units::parse_duration, units::format_duration)
     }
 
-    fn quantity<T>(
+    fn quantity<T: PartialOrd>(
         &self,
-        what: &str,
-        unit: &str,
-        parse: impl FnOnce(&str) -> Result<T, units::UnitError>,
+        (what, unit): (&str, &str),
+        range: RangeInclusive<T>,
+        parse: fn(&str) -> Result<T, units::UnitError>,
+        format: fn(T) -> String,
     ) -> Option<T> {
         if let Some(integer) = self.raw.get_ref().as_integer() {
             let hint = format!("write a unit, such as `\"{}{unit}\"`", integer.as_str());
             return self
                 .reject_with_hint(format!("expected a {what} with a unit, found a bare number"), hint);
         }
-        self.parse_with(parse)
+        let quantity = self.parse_with(parse)?;
+        if range.contains(&quantity) {
+            return Some(quantity);
+        }
+        let (least, most) = range.into_inner();
+        self.reject(format!("expected a {what} from `{}` to `{}`", format(least), format(most)))
     }
 
     pub(super) fn list<T>(&self, read: impl Fn(&Entry<'a>) -> Option<T>) -> Option<Vec<T>> {

@@ -5,13 +5,12 @@ use haft_core::grant::{HostPattern, RequestPattern};
 use haft_core::report::Problem;
 
 use super::entry::{Entry, Located};
-use super::hosts::{HOSTS, hosts};
+use super::hosts::{HOSTS, holds_to_hosts, hosts};
 use super::name::Variable;
 use super::plugin::encrypted;
 use super::secret::{SecretSource, TextOrSecret};
 use super::section::Section;
-use super::services::holds_to_hosts;
-use super::table::{FromTable, FromValue, Kind, table, texts};
+use super::table::{FromValue, Kind, table, texts};
 
 table! {
     /// A secret that haft puts into a process's requests to some hosts. The process never has it, only a placeholder.
@@ -60,33 +59,16 @@ table! {
 impl ProcessSecret {
     /// Returns the places of its values: the secret, and the access key if that is kept as one.
     pub fn sources(&self) -> impl Iterator<Item = &SecretSource> {
-        let access_key = self.access_key_id.as_ref().and_then(|key| match key {
-            TextOrSecret::Secret(source) => Some(source),
-            TextOrSecret::Text(_) => None,
-        });
-        std::iter::once(&self.source).chain(access_key)
+        std::iter::once(&self.source).chain(self.access_key_id.as_ref().and_then(TextOrSecret::source))
     }
 }
 
 texts! { RequestPattern: Kind::Pattern("^(\\*|[A-Z]+) https?://[^/?#@]+/[^?#%\\\\ ]*$") }
 
-/// The kind of the values that [`secrets`] reads.
 pub(super) const SECRETS: Kind = Kind::Map(&ProcessSecret::KIND);
 
-/// Reads the secrets of a process.
 pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<ProcessSecret>> {
-    let entries = entry.entries()?;
-    Some(entries.iter().filter_map(|(name, entry)| secret(name, entry)).collect())
-}
-
-fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<ProcessSecret> {
-    if entry.raw().is_str() {
-        return entry.reject_with_hint(
-            "expected the place of a secret, not the secret",
-            "write `{ env = \"NAME\", hosts = [\"api.example.com\"], variable = \"NAME\" }`",
-        );
-    }
-    ProcessSecret::from_table(&entry.section_called(Some(name), &ProcessSecret::TABLE)?)
+    entry.secrets("{ env = \"NAME\", hosts = [\"api.example.com\"], variable = \"NAME\" }")
 }
 
 fn secret_hosts(entry: &Entry<'_>) -> Option<Vec<HostPattern>> {

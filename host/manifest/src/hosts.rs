@@ -1,9 +1,11 @@
-//! Lists of hosts in grants, with named sets: the hosts that a package manager or a service needs.
+//! Lists of hosts in grants, with named sets: the hosts that a package manager or a service needs. Lists of services
+//! of this machine.
 
-use haft_core::grant::HostPattern;
+use haft_core::grant::{HostPattern, Service};
 
 use super::entry::Entry;
-use super::table::Kind;
+use super::section::Section;
+use super::table::{FromValue, Kind};
 
 /// The named sets with their hosts, all with the port of HTTPS.
 pub const HOST_SETS: &[(&str, &[&str])] = &[
@@ -23,7 +25,6 @@ pub const HOST_SETS: &[(&str, &[&str])] = &[
     ("@pypi", &["files.pythonhosted.org", "pypi.org"]),
 ];
 
-/// The kind of value that [`hosts`] reads.
 pub(super) const HOSTS: Kind =
     Kind::List(&Kind::Pattern("^(@(crates|github|npm|pypi)|(https?://)?[^/?#@]+)$"));
 
@@ -43,6 +44,34 @@ fn host(entry: &Entry<'_>) -> Option<Vec<HostPattern>> {
         return entry.reject(format!("there is no such set of hosts; the sets are {names}"));
     };
     Some(hosts.iter().filter_map(|host| host.parse().ok()).collect())
+}
+
+impl FromValue for Service {
+    const KIND: Kind = Kind::PortOr(r"^(\*|[a-z][a-z0-9-]*|[^/]*/.*)$");
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
+        if entry.raw().as_integer().is_none() {
+            return entry.parse();
+        }
+        let port = entry.count(1..=u32::from(u16::MAX))?;
+        port.to_string().parse().ok()
+    }
+}
+
+/// Rejects services that cannot be combined with `hosts`.
+pub(super) fn check_services(services: &[Service], hosts: &[HostPattern], section: &Section<'_>) {
+    if services.iter().any(Service::is_every) && holds_to_hosts(hosts) {
+        section.reject(
+            "services",
+            "services behind unix sockets have the network, so `\"*\"` cannot be combined with single `hosts`: name \
+             the services",
+        );
+    }
+}
+
+/// Returns whether `hosts` are single ones, and not the whole network.
+pub(super) fn holds_to_hosts(hosts: &[HostPattern]) -> bool {
+    !hosts.is_empty() && !hosts.iter().any(HostPattern::is_any)
 }
 
 #[cfg(test)]

@@ -13,13 +13,9 @@ mod config;
 mod entry;
 mod host_secret;
 mod hosts;
-mod label;
 mod machine;
 mod name;
 mod nats;
-mod network;
-mod oauth;
-mod package;
 mod plugin;
 mod process;
 mod program;
@@ -31,13 +27,11 @@ mod secrets;
 mod section;
 mod serve;
 mod server;
-mod services;
 mod source;
 mod syntax;
 mod table;
 mod tool;
 mod values;
-mod wrapped;
 
 use std::fmt;
 use std::fs::File;
@@ -52,16 +46,12 @@ pub use self::entry::Located;
 use self::entry::Notes;
 pub use self::host_secret::{PlaceholderFile, ProcessSecret};
 pub use self::hosts::HOST_SETS;
-pub use self::label::Label;
 use self::machine::JournalKeys;
-pub use self::machine::{BackendTable, ContainerEngine, Sandbox, TelemetryTable};
-pub use self::name::{Name, NameError, ToolName, Variable};
+pub use self::machine::{BackendTable, ContainerEngine, Network, Sandbox, TelemetryTable};
+pub use self::name::{Label, Name, NameError, ToolName, Variable};
 pub use self::nats::{NatsLogin, NatsStorage, NatsTable, NatsUrl};
-pub use self::network::Network;
-pub use self::oauth::OAuth;
-pub use self::package::Package;
-pub use self::plugin::{Component, GrantTable, Plugin, PluginSecret};
-pub use self::process::{ProcessGrant, ProcessLimits, ServerLimits};
+pub use self::plugin::{Component, GrantTable, Package, Plugin, PluginSecret};
+pub use self::process::{ProcessGrant, ProcessLimits, ServerLimits, Wrapped};
 use self::program::RequiresTools;
 pub use self::program::{Build, HostRequirements, Program};
 pub use self::provider::{Price, Provider, ProviderName};
@@ -71,16 +61,15 @@ pub use self::secret::{KeyringEntry, SecretSource, TextOrSecret};
 pub use self::secrets::{SecretError, Secrets};
 use self::section::Section;
 pub use self::serve::{CallerProof, CallerTable, JwtAlgorithm, JwtTable, KeysAt, Serve};
-pub use self::server::{McpServer, Transport};
+pub use self::server::{McpServer, OAuth, Transport};
 pub use self::source::{Foreign, Origin, PackageSource, SourceError};
 use self::table::{FromTable, table};
 pub use self::tool::{Argument, ArgumentType, CommandTool, EXTRA_ARGS};
-pub use self::wrapped::Wrapped;
-pub use haft_core::limit::{KeptJournal, Reuse};
-pub use haft_core::model::{ApiFormat, Effort, Route};
-pub use haft_core::pattern::{ToolPattern, ToolPatternError};
+use haft_core::limit::KeptJournal;
+pub use haft_core::model::Route;
+pub use haft_core::pattern::ToolPattern;
 use haft_core::report::{Problem, Report, Source, Span};
-pub use haft_core::rule::{Effect, RulePattern, RulePatternError};
+pub use haft_core::rule::RulePattern;
 pub use haft_core::secret::is_credential;
 pub use haft_core::units;
 
@@ -233,9 +222,14 @@ impl Manifest {
         }
     }
 
-    /// Whether this program starts processes.
-    pub fn has_children(&self) -> bool {
-        self.builtins.shell || self.has_commands()
+    /// Returns the name of this program, if it has one.
+    pub fn name(&self) -> Option<&str> {
+        self.program.as_ref().map(|program| program.name.as_str())
+    }
+
+    /// Returns the file, if there is one.
+    pub fn file(&self) -> Option<&Path> {
+        Some(self.path.as_path()).filter(|path| !path.as_os_str().is_empty())
     }
 
     /// Whether it declares processes: command tools, or MCP servers that are children.
@@ -266,10 +260,7 @@ impl Manifest {
         let logins = logins.flatten().map(|(_, source)| source);
         let telemetry = self.telemetry.iter().flat_map(|telemetry| &telemetry.headers);
         let texts = provider.clone().flat_map(|provider| &provider.headers).chain(servers).chain(telemetry);
-        let named = texts.filter_map(|(_, value)| match value {
-            TextOrSecret::Secret(source) => Some(source),
-            TextOrSecret::Text(_) => None,
-        });
+        let named = texts.filter_map(|(_, value)| value.source());
         let packages = self.packages.iter().flat_map(|package| &package.secrets);
         let plugins = self.plugins.iter().flat_map(|plugin| &plugin.secrets).chain(packages);
         let settings = self
@@ -308,11 +299,6 @@ impl Manifest {
         let commands =
             self.tools.iter().flat_map(|tool| tool.secrets.iter().map(|secret| (tool.name.as_str(), secret)));
         bash.chain(servers).chain(commands)
-    }
-
-    /// The files in which the secrets of this program are kept, as written.
-    pub fn secret_files(&self) -> Vec<&Path> {
-        self.secrets().into_iter().filter_map(SecretSource::file).collect()
     }
 
     /// A report of something that was found wrong later, with a value of this file as its place.

@@ -1,20 +1,20 @@
 //! The tables about this machine: `[sandbox]` (how far tools reach), `[backend]` (where commands run),
-//! `[journal]` and `[telemetry]`. Opens and resolves nothing. `[sandbox]` applies to `bash`,
+//! `[network]`, `[journal]` and `[telemetry]`. Opens and resolves nothing. `[sandbox]` applies to `bash`,
 //! command tools, MCP servers and the built-in plugins; a declared plugin has its own grant.
 
 use std::path::PathBuf;
 
 use super::entry::Located;
 use super::host_secret::{self, ProcessSecret, SECRETS, secrets};
-use super::hosts::{HOSTS, hosts};
-use super::secret::{HEADERS, TextOrSecret, headers};
+use super::hosts::{HOSTS, check_services, holds_to_hosts, hosts};
+use super::secret::{HEADERS, SecretSource, TextOrSecret, headers};
 use super::section::Section;
-use super::services::{check_services, holds_to_hosts};
-use super::table::{choices, table};
+use super::table::{Kind, choices, table, texts};
 use super::values::{URL, host_of};
-use haft_core::grant::{CredentialStore, HostPattern, SandboxMode, Service};
+use haft_core::grant::{CredentialStore, HostName, HostPattern, SandboxMode, Service};
 use haft_core::limit::KeptJournal;
 use haft_core::net::is_loopback;
+use haft_core::upstream::ProxyUrl;
 use haft_core::words;
 
 table! {
@@ -143,6 +143,39 @@ table! {
     }
 }
 
+texts! { ProxyUrl: Kind::Pattern("^http://[^/?#@]+/?$") }
+
+table! {
+    /// The way to other machines: of haft's own requests, and of processes with single hosts.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Network = "[network]" => Self::checked {
+        /// the proxy, which connects to other machines: `http://proxy.example:3128`; default that of the environment
+        #[also("https_proxy", "http_proxy", "upstream")]
+        pub proxy: Option<ProxyUrl> = None,
+        /// where the user and password at the proxy are stored, as `user:password`
+        #[also("password", "user", "auth")]
+        pub login: Option<SecretSource> = None,
+        /// a file with certificate authorities in PEM, in addition to those of the system; for a proxy that opens TLS
+        #[also("ca_file", "certificate")]
+        pub ca: Option<Located<PathBuf>> = None,
+        /// hosts that are reached without the proxy, with their subdomains
+        #[also("direct", "exclude")]
+        pub no_proxy: Vec<HostName> = Vec::new(),
+    }
+}
+
+impl Network {
+    /// Rejects what has no meaning without a proxy.
+    fn checked(self, section: &Section<'_>) -> Self {
+        for key in ["login", "ca", "no_proxy"] {
+            if section.has(key) && !section.has("proxy") {
+                section.reject(key, "also needs `proxy`");
+            }
+        }
+        self
+    }
+}
+
 table! {
     /// How much of the journal is kept: no less than without this table.
     pub(super) struct JournalKeys = "[journal]" {
@@ -192,8 +225,8 @@ table! {
 
 impl TelemetryTable {
     fn checked(self, section: &Section<'_>) -> Self {
-        let is_secret = |(_, value): &(String, TextOrSecret)| matches!(value, TextOrSecret::Secret(_));
-        if self.headers.iter().any(is_secret) && is_open(&self.endpoint) {
+        let has_secret = self.headers.iter().any(|(_, value)| value.source().is_some());
+        if has_secret && is_open(&self.endpoint) {
             section.reject(
                 "endpoint",
                 "a secret would be sent unencrypted: use `https://`, or no secret header",

@@ -5,7 +5,8 @@ use std::fmt;
 use std::path::Path;
 use std::str::FromStr;
 
-use super::table::{Kind, texts};
+use super::entry::Entry;
+use super::table::{FromValue, Kind, texts};
 
 /// The name of a program, a plugin or a server: `^[a-z0-9][a-z0-9-]{0,31}$`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,6 +19,10 @@ pub struct ToolName(String);
 /// The name of an environment variable: a letter or `_`, then letters, digits and `_`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Variable(String);
+
+/// A label of workers, or `*` for any worker: the machines on which a tool runs. It grants no right.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Label(String);
 
 /// Why a text is not a name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,6 +100,23 @@ impl Variable {
     const ALLOWED: &'static str = "letters, digits and `_`";
 }
 
+impl Label {
+    /// Whether it means any worker.
+    pub fn is_any(&self) -> bool {
+        self.0 == "*"
+    }
+
+    /// Whether a worker with `labels` is one of those that `on` names.
+    pub fn are_met(on: &[Self], labels: &[Self]) -> bool {
+        on.iter().any(|label| label.is_any() || labels.contains(label))
+    }
+
+    /// Those of a list, for people: `eu` or `gpu`.
+    pub fn listed(on: &[Self]) -> String {
+        on.iter().map(|label| format!("`{label}`")).collect::<Vec<_>>().join(" or ")
+    }
+}
+
 impl FromStr for Name {
     type Err = NameError;
 
@@ -132,6 +154,38 @@ impl FromStr for Variable {
     }
 }
 
+impl FromStr for Label {
+    type Err = NameError;
+
+    fn from_str(text: &str) -> Result<Self, NameError> {
+        if text == "*" {
+            Ok(Self(text.to_owned()))
+        } else {
+            text.parse::<Name>().map(|name| Self(name.into()))
+        }
+    }
+}
+
+impl FromValue for Label {
+    const KIND: Kind = Kind::Pattern(r"^(\*|[a-z0-9][a-z0-9-]{0,31})$");
+
+    fn from_value(entry: &Entry<'_>) -> Option<Self> {
+        entry.parse()
+    }
+
+    /// A list of at least one.
+    fn list(entry: &Entry<'_>) -> Option<Vec<Self>> {
+        let labels = entry.list(Self::from_value)?;
+        if labels.is_empty() && entry.raw().as_array().is_some_and(|array| array.iter().len() == 0) {
+            return entry.reject(
+                "expected labels of workers, such as `[\"eu\"]`; remove the key for a tool that runs on this \
+                 machine",
+            );
+        }
+        Some(labels)
+    }
+}
+
 fn check_length(text: &str, most: usize) -> Result<(), NameError> {
     match text.chars().count() {
         0 => Err(NameError::Empty),
@@ -151,7 +205,7 @@ fn check_first(text: &str, allowed: &'static str, ok: impl Fn(char) -> bool) -> 
 macro_rules! is_text {
     ($($name:ident),+) => {$(
         impl $name {
-            /// The name as text.
+            /// It as text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -171,7 +225,7 @@ macro_rules! is_text {
     )+};
 }
 
-is_text!(Name, ToolName, Variable);
+is_text!(Name, ToolName, Variable, Label);
 
 texts! {
     Name: Kind::Pattern("^[a-z0-9][a-z0-9-]{0,31}$"),
@@ -220,5 +274,18 @@ mod tests {
             variable("LC_*").unwrap_err(),
             "'*' is not allowed: a name has only letters, digits and `_`"
         );
+    }
+
+    fn labels(texts: &[&str]) -> Vec<Label> {
+        texts.iter().map(|text| text.parse().unwrap()).collect()
+    }
+
+    #[test]
+    fn one_common_label_is_enough_and_a_star_means_any_worker() {
+        assert!(Label::are_met(&labels(&["eu", "gpu"]), &labels(&["gpu", "big"])));
+        assert!(!Label::are_met(&labels(&["eu"]), &labels(&["us"])));
+        assert!(Label::are_met(&labels(&["*"]), &[]));
+        assert!(!Label::are_met(&[], &labels(&["eu"])));
+        assert!("EU".parse::<Label>().is_err() && "a*".parse::<Label>().is_err());
     }
 }

@@ -113,14 +113,10 @@ impl FromStr for NatsUrl {
 }
 
 impl NatsTable {
-    /// Where its secrets are kept.
     pub(super) fn secrets(&self) -> Vec<&SecretSource> {
         match &self.login {
             None => Vec::new(),
-            Some(NatsLogin::User(user, password)) => match user {
-                TextOrSecret::Secret(user) => vec![user, password],
-                TextOrSecret::Text(_) => vec![password],
-            },
+            Some(NatsLogin::User(user, password)) => user.source().into_iter().chain([password]).collect(),
             Some(NatsLogin::Token(kept) | NatsLogin::Credentials(kept) | NatsLogin::Nkey(kept)) => vec![kept],
         }
     }

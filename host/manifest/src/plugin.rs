@@ -1,5 +1,6 @@
 //! `[[plugins]]`: the components of a program, each with its grant. Without a grant a component has no rights.
-//! Opens, fetches and resolves nothing.
+//! `[[packages]]`: the packages of a program, and the most that their plugins are granted. Opens, fetches and resolves
+//! nothing.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -7,12 +8,11 @@ use std::time::Duration;
 use super::config::{HintTable, SETTINGS, Settings, settings};
 use super::entry::{Entry, Located};
 use super::hosts::{HOSTS, hosts};
-use super::label::{LABELS, Label};
-use super::name::{Name, ToolName};
+use super::name::{Label, Name, ToolName};
 use super::secret::{SecretSource, check_header};
 use super::section::Section;
 use super::source::PackageSource;
-use super::table::{FromTable, FromValue, Kind, SHORTEST, table};
+use super::table::{FromTable, FromValue, Kind, SHORTEST, Table, table};
 use super::values::{VARIABLES, check_url, host_of};
 use haft_core::grant::{CredentialStore, HostPattern, Right};
 use haft_core::limit::{Limits, Reuse};
@@ -73,7 +73,6 @@ table! {
         #[also("secret")]
         pub secrets: Vec<PluginSecret> = Vec::new(),
         /// labels of the workers that run it, `*` for any; default this machine
-        #[read(LABELS, Label::read_list)]
         #[also("labels", "workers")]
         pub on: Vec<Label> = Vec::new(),
     }
@@ -201,8 +200,46 @@ table! {
     }
 }
 
-/// What [`secrets`] reads.
-pub(super) const SECRETS: Kind = Kind::Map(&PluginSecret::KIND);
+const SECRETS: Kind = Kind::Map(&PluginSecret::KIND);
+
+table! {
+    /// An installed package, as `haft add` writes it; program.lock pins its content.
+    #[derive(Clone, Debug, PartialEq)]
+    pub struct Package = "[[packages]]" {
+        /// its own name, or the name of `haft add --as`; the names of its plugins then start with that name
+        pub name: Located<Name>,
+        /// a folder, an archive, `https://…`, `oci://…`, `git+https://…`, `npm:…`, `pypi:…` or an MCP bundle
+        #[also("path", "url", "component", "from")]
+        pub source: Located<PackageSource>,
+        /// the required signer: a key as in program.lock, or `sigstore:ISSUER#SUBJECT`
+        #[also("signature", "signed_by", "key", "identity")]
+        pub signer: Option<Located<String>> = None,
+        /// default true
+        #[also("disabled")]
+        pub enabled: bool = true,
+        /// the tools to offer, by exposed name; default all
+        pub tools: Option<Vec<ToolPattern>> = None,
+        /// the upper bound of the rights that its plugins request; default none
+        #[read(Kind::Table(&PACKAGE_GRANT), |entry| entry.table::<GrantTable>(&PACKAGE_GRANT))]
+        #[also("grants", "permissions", "allow", "capabilities")]
+        pub grant: GrantTable = GrantTable::default(),
+        /// configuration of its plugins; overrides the package's own
+        #[read(SETTINGS, settings)]
+        #[also("configuration", "settings", "options", "variables")]
+        pub config: Option<Settings> = None,
+        /// headers that haft adds to the plugins' requests, by the names in the package
+        #[read(SECRETS, secrets)]
+        #[also("secret")]
+        pub secrets: Vec<PluginSecret> = Vec::new(),
+    }
+}
+
+static PACKAGE_GRANT: Table = Table {
+    header: "[packages.grant]",
+    doc: "The upper bound of the rights of a package's plugins. Each plugin gets the rights that it requests \
+        and this table allows. A server of npm, PyPI or a bundle gets all rights of this table.",
+    ..GrantTable::TABLE
+};
 
 impl GrantTable {
     /// Its rights one by one, the widest kind first.
@@ -267,19 +304,8 @@ fn texts_of_tools(entry: &Entry<'_>) -> Option<Vec<(Located<ToolName>, String)>>
     Some(all)
 }
 
-pub(super) fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
-    let entries = entry.entries()?;
-    Some(entries.iter().filter_map(|(name, entry)| secret(name, entry)).collect())
-}
-
-fn secret(name: &Located<String>, entry: &Entry<'_>) -> Option<PluginSecret> {
-    if entry.raw().is_str() {
-        return entry.reject_with_hint(
-            "expected the place of a secret, not the secret",
-            "write `{ env = \"NAME\", host = \"api.example.com\", header = \"Authorization\" }`",
-        );
-    }
-    PluginSecret::from_table(&entry.section_called(Some(name), &PluginSecret::TABLE)?)
+fn secrets(entry: &Entry<'_>) -> Option<Vec<PluginSecret>> {
+    entry.secrets("{ env = \"NAME\", host = \"api.example.com\", header = \"Authorization\" }")
 }
 
 /// A secret travels encrypted, or not at all.

@@ -1,15 +1,20 @@
 //! The rights of a process in program.toml: an MCP server that is a child process, or a command. The keys are those
-//! of a plugin's grant; a right that the kernel cannot enforce for a process is an error.
+//! of a plugin's grant; a right that the kernel cannot enforce for a process is an error. The rights of a command behind
+//! `haft wrap` stand in one file for each command, in the grammar of `[mcp_servers.grant]`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use haft_core::grant::{Right, Service};
 use haft_core::limit::Limits;
+use haft_core::report::{Report, Source};
 
+use super::entry::Notes;
+use super::hosts::check_services;
 use super::plugin::GrantTable;
 use super::section::Section;
-use super::services::check_services;
 use super::table::{FromTable, SHORTEST, Table, table};
+use super::{absent, syntax};
 
 table! {
     /// What an MCP server that is a process may do. What is not named is not allowed; absent: read everything
@@ -87,4 +92,55 @@ fn checked(grant: ProcessGrant, section: &Section<'_>) -> ProcessGrant {
         section.reject("cache", "a process has its own caches without a grant");
     }
     grant
+}
+
+table! {
+    /// What a person agreed to, for one command.
+    #[derive(Clone, Debug, Default)]
+    pub struct Wrapped = "" {
+        /// What the spans of the grant point into.
+        #[read(rows &[], absent)]
+        pub source: Source = Source::default(),
+        /// what messages call the server
+        pub name: String,
+        /// its program and its arguments, paths in full
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        pub command: Vec<String>,
+        /// the files that it is started from: digest (SHA-256), change stamp and path of each
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        pub files: Vec<String> = Vec::new(),
+        /// rights that a person did not give, and is not asked for again
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        pub declined: Vec<String> = Vec::new(),
+        /// whether a person was asked about its rights; default true
+        pub decided: bool = true,
+        /// the tools that it may offer: three digests (SHA-256) and name of each
+        #[read(Kind::List(&Kind::Word), |entry| entry.list(Entry::word))]
+        pub tools: Vec<String> = Vec::new(),
+        /// whether a person was asked about its tools, and agreed to none; default false
+        pub tools_asked: bool = false,
+        /// whether its tools may change without a question; default false
+        pub tools_may_change: bool = false,
+        /// what it may do; default nothing
+        pub grant: ProcessGrant = ProcessGrant::default(),
+    }
+}
+
+impl Wrapped {
+    /// Checks `text`; `path` is what messages call it.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn parse(text: &str, path: &Path) -> Result<Self, Report> {
+        let source = Source::new(path.display().to_string(), text);
+        let failed = |problems| Report::with_source(source.clone(), problems);
+        let table = syntax::parse(text).map_err(failed)?;
+        let notes = Notes::default();
+        let read = Self::from_table(&Section::root(&table, &Self::TABLE, &notes));
+        let problems = notes.into_problems();
+        match read.filter(|_| problems.is_empty()) {
+            Some(read) => Ok(Self { source, ..read }),
+            None => Err(failed(problems)),
+        }
+    }
 }

@@ -5,7 +5,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::{AnswerForm, CallerProof, Component, KeysAt, Manifest, Transport};
+use super::{AnswerForm, CallerProof, Component, KeysAt, Manifest, SecretSource, Transport};
 
 /// What tools may not do with a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,8 +22,8 @@ const SCRIPTS: &[&str] = &["bash", "cjs", "js", "lua", "mjs", "php", "pl", "ps1"
 impl Manifest {
     /// Every sealed file, absolute, where `~` is `home`. Programs of agents are sealed with the files that they name.
     pub fn sealed(&self, home: &Path) -> Vec<(Seal, PathBuf)> {
-        let hidden =
-            self.secret_files().into_iter().chain(self.nats.certificate.iter().map(|(_, key)| &**key));
+        let secrets = self.secrets().into_iter().filter_map(SecretSource::file);
+        let hidden = secrets.chain(self.nats.certificate.iter().map(|(_, key)| &**key));
         let hidden = hidden.map(|path| (Seal::Hidden, self.resolve(path, home)));
         let fixed = self.deciding().into_iter().map(|path| (Seal::Fixed, self.resolve(path, home)));
         let words = self.commands().flat_map(|words| self.scripts_of(words, home));
@@ -59,7 +59,7 @@ impl Manifest {
     }
 
     /// The words of everything that is started.
-    fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
+    pub fn commands(&self) -> impl Iterator<Item = &Vec<String>> {
         let servers = self.mcp_servers.iter().filter_map(|server| match &server.transport {
             Transport::Stdio { command, .. } => Some(&command.value),
             Transport::Http { .. } => None,
@@ -67,16 +67,14 @@ impl Manifest {
         self.tools.iter().map(|tool| &tool.command.value).chain(servers)
     }
 
-    /// The files that the words of a command may mean and that are programs.
+    /// The files that the words of a command may mean and that are programs: one that is data does not change. A
+    /// server's relative words start from its workspace.
     pub fn scripts_of(&self, words: &[String], home: &Path) -> Vec<PathBuf> {
-        words.iter().flat_map(|word| self.scripts(Path::new(word), home)).collect()
-    }
-
-    /// The files that `word` may mean and that are programs: one that is data does not change. A server's
-    /// relative words start from its workspace.
-    fn scripts(&self, word: &Path, home: &Path) -> Vec<PathBuf> {
-        let workspace = self.sandbox.workspace.iter().map(|path| self.resolve(&path.value, home).join(word));
-        let meant = std::iter::once(self.resolve(word, home)).chain(workspace);
+        let workspace = self.sandbox.workspace.as_ref().map(|path| self.resolve(&path.value, home));
+        let meant = words.iter().map(Path::new).flat_map(|word| {
+            let there = workspace.iter().map(move |workspace| workspace.join(word));
+            std::iter::once(self.resolve(word, home)).chain(there)
+        });
         let is_script = |path: &PathBuf| {
             let end = path.extension().and_then(|end| end.to_str());
             let runs = |found: std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;

@@ -12,7 +12,7 @@ use haft_core::secret::is_credential;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::entry::Entry;
+use super::entry::{Entry, Located};
 use super::name::Variable;
 use super::section::Section;
 use super::table::{FromTable, FromValue, Kind, Table, table, texts};
@@ -33,7 +33,7 @@ pub enum SecretSource {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyringEntry {
     /// What the secret is for; may hold a `/` itself.
-    pub(crate) service: String,
+    pub service: String,
     /// The user that the entry belongs to.
     pub user: String,
 }
@@ -76,6 +76,16 @@ pub enum TextOrSecret {
     Text(String),
     /// Where it is kept.
     Secret(SecretSource),
+}
+
+impl TextOrSecret {
+    /// Where it is kept, if it is a secret.
+    pub fn source(&self) -> Option<&SecretSource> {
+        match self {
+            Self::Secret(source) => Some(source),
+            Self::Text(_) => None,
+        }
+    }
 }
 
 table! {
@@ -121,7 +131,6 @@ impl FromValue for SecretSource {
     }
 }
 
-/// What [`headers`] reads.
 pub(super) const HEADERS: Kind = Kind::Map(&Kind::TextOrSecret);
 
 /// Headers of HTTP, in the order of the file.
@@ -137,6 +146,18 @@ impl Entry<'_> {
             return self.word().map(TextOrSecret::Text);
         }
         SecretSource::from_value(self).map(TextOrSecret::Secret)
+    }
+
+    /// A table of secrets by their names; `example` shows one.
+    pub(super) fn secrets<T: FromTable>(&self, example: &str) -> Option<Vec<T>> {
+        let secret = |(name, entry): &(Located<String>, Entry<'_>)| {
+            if entry.raw().is_str() {
+                let why = "expected the place of a secret, not the secret";
+                return entry.reject_with_hint(why, format!("write `{example}`"));
+            }
+            T::from_table(&entry.section_called(Some(name), &T::TABLE)?)
+        };
+        Some(self.entries()?.iter().filter_map(secret).collect())
     }
 
     /// A table of texts and secrets, in the order of the file. `check` judges the names.

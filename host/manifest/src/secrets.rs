@@ -13,9 +13,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::OFlags;
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::{KeyringEntry, Manifest, SecretSource};
+use crate::{KeyringEntry, Manifest, SecretSource, TextOrSecret};
 use haft_core::grant::{Grant, Root};
 use haft_core::lookup::HostPrograms;
+use haft_core::report::Problem;
 use haft_core::secret::{MIN_SECRET, Redactor};
 
 /// 64 KiB: the largest certificate chain with its key is a tenth of that.
@@ -41,10 +42,21 @@ impl<'a> Secrets<'a> {
     /// A locked keyring prompts the user; the wait is bounded.
     pub async fn read(&self, source: &SecretSource) -> Result<SecretString, SecretError> {
         let bytes = match source {
-            SecretSource::Keyring(entry) => in_keyring(entry, &self.programs()).await?,
+            SecretSource::Keyring(entry) => {
+                let found = keyring::read(entry, &self.programs()).await.map_err(locked(entry))?;
+                found.ok_or_else(|| SecretError::NotInKeyring(entry.clone()))?
+            }
             source => self.at_once(source)?,
         };
         self.known(source, bytes)
+    }
+
+    /// Reads a value that may be a secret.
+    pub async fn value(&self, value: &TextOrSecret) -> Result<SecretString, SecretError> {
+        match value {
+            TextOrSecret::Text(text) => Ok(SecretString::from(text.clone())),
+            TextOrSecret::Secret(source) => self.read(source).await,
+        }
     }
 
     /// Stores a secret in the person's keyring, instead of what the entry has.
@@ -54,7 +66,7 @@ impl<'a> Secrets<'a> {
     pub async fn store(&self, entry: &KeyringEntry, secret: &SecretString) -> Result<(), SecretError> {
         self.redactor.add([secret]);
         let stored = keyring::write(entry, secret.expose_secret().as_bytes(), &self.programs()).await;
-        stored.map_err(|why| SecretError::Keyring { entry: entry.clone(), why })
+        stored.map_err(locked(entry))
     }
 
     /// Removes a secret from the person's keyring; that it does not exist is no error.
@@ -62,8 +74,7 @@ impl<'a> Secrets<'a> {
     /// # Errors
     /// There is no keyring, or it stays locked.
     pub async fn remove(&self, entry: &KeyringEntry) -> Result<(), SecretError> {
-        let removed = keyring::remove(entry, &self.programs()).await;
-        removed.map_err(|why| SecretError::Keyring { entry: entry.clone(), why })
+        keyring::remove(entry, &self.programs()).await.map_err(locked(entry))
     }
 
     /// Registers every secret of the program that can be read without prompting the user, used or not, for
@@ -111,10 +122,10 @@ impl<'a> Secrets<'a> {
         if bytes.len() > MAX_SECRET {
             return Err(unusable(SecretError::TOO_LONG));
         }
-        let text = String::from_utf8(bytes).map_err(|_| unusable(SecretError::NOT_TEXT))?;
+        let text = String::from_utf8(bytes).map_err(|_| unusable("is not valid UTF-8"))?;
         let text = text.trim_end_matches(['\r', '\n']);
         if text.is_empty() {
-            return Err(unusable(SecretError::EMPTY));
+            return Err(unusable("is empty"));
         }
         if text.len() < MIN_SECRET {
             tracing::info!("the secret in {} is too short to be redacted from messages", place(source));
@@ -125,7 +136,6 @@ impl<'a> Secrets<'a> {
     }
 }
 
-/// Returns the description of a source.
 fn place(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("the environment variable `{name}`"),
@@ -152,13 +162,8 @@ fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Reads an entry of the user's keyring.
-async fn in_keyring(entry: &KeyringEntry, programs: &HostPrograms) -> Result<Vec<u8>, SecretError> {
-    match keyring::read(entry, programs).await {
-        Ok(Some(secret)) => Ok(secret),
-        Ok(None) => Err(SecretError::NotInKeyring(entry.clone())),
-        Err(why) => Err(SecretError::Keyring { entry: entry.clone(), why }),
-    }
+fn locked(entry: &KeyringEntry) -> impl FnOnce(String) -> SecretError {
+    move |why| SecretError::Keyring { entry: entry.clone(), why }
 }
 
 // Why a secret cannot be read: the source, the reason and a hint, never a part of the value.
@@ -199,9 +204,19 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    const EMPTY: &'static str = "is empty";
-    const NOT_TEXT: &'static str = "is not valid UTF-8";
     const TOO_LONG: &'static str = "is too long for a secret";
+
+    /// Returns the problem that `what` is not available, with the way out.
+    pub fn problem(&self, what: &str) -> Problem {
+        let problem = Problem::new(format!("{what} is not available: {self}"));
+        self.hint().into_iter().fold(problem, Problem::hint)
+    }
+
+    /// Returns the error and, on a line of its own, the way out.
+    pub fn with_hint(&self) -> String {
+        let hint = self.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        format!("{self}{hint}")
+    }
 
     /// Returns how to fix the error.
     pub fn hint(&self) -> Option<String> {

@@ -22,7 +22,6 @@ pub(super) struct Section<'a> {
 }
 
 impl<'a> Section<'a> {
-    /// The whole file.
     pub(super) fn root(table: &'a DeTable<'a>, shape: &'static Table, notes: &'a Notes) -> Self {
         let section = Self { path: String::new(), table, shape, span: Span::default(), notes, head: None };
         section.note_unknown_keys();
@@ -135,7 +134,6 @@ impl<'a> Section<'a> {
 }
 
 impl<'a> Entry<'a> {
-    /// A table of `shape`.
     pub(super) fn section(&self, shape: &'static Table) -> Option<Section<'a>> {
         self.section_called(None, shape)
     }
@@ -158,7 +156,6 @@ impl<'a> Entry<'a> {
         Some(section)
     }
 
-    /// The tables of an array.
     pub(super) fn sections(&self, shape: &'static Table) -> Option<Vec<Section<'a>>> {
         let expected = match shape.header {
             "" => "an array".to_owned(),

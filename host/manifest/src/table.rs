@@ -44,6 +44,11 @@ pub(super) trait FromValue: Sized {
 
     /// The value; `None` once it is noted what is wrong with it.
     fn from_value(entry: &Entry<'_>) -> Option<Self>;
+
+    /// A list of such values.
+    fn list(entry: &Entry<'_>) -> Option<Vec<Self>> {
+        entry.list(Self::from_value)
+    }
 }
 
 /// What can be read from the keys of a table.
@@ -66,7 +71,7 @@ impl<T: FromValue> FromValue for Vec<T> {
     const KIND: Kind = Kind::List(&T::KIND);
 
     fn from_value(entry: &Entry<'_>) -> Option<Self> {
-        entry.list(T::from_value)
+        T::list(entry)
     }
 }
 

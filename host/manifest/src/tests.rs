@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use haft_core::grant::SandboxMode;
-use haft_core::limit::Limits;
+use haft_core::limit::{Limits, Reuse};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -7,8 +7,7 @@ use toml::de::DeValue;
 
 use super::entry::{Entry, Located};
 use super::host_secret::{self, ProcessSecret, SECRETS, secrets};
-use super::label::{LABELS, Label};
-use super::name::ToolName;
+use super::name::{Label, ToolName};
 use super::process::{ProcessGrant, ProcessLimits, TOOL_GRANT};
 use super::section::{Section, note_duplicates};
 use super::table::{FromTable, FromValue, SHORTEST, choices, table};
@@ -61,7 +60,6 @@ table! {
         #[also("approve")]
         pub confirm: bool = false,
         /// labels of the workers that run it, `*` for any; default this machine
-        #[read(LABELS, Label::read_list)]
         #[also("labels", "workers")]
         pub on: Vec<Label> = Vec::new(),
     }

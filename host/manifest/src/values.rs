@@ -19,7 +19,6 @@ use haft_core::rule::{Effect, RulePattern};
 /// The pattern of `http://` and `https://` URLs; [`Entry::url`] checks them.
 pub(super) const URL: Kind = Kind::Pattern("^https?://[^/?#@]");
 
-/// The kind of the values that [`Entry::variables`] reads.
 pub(super) const VARIABLES: Kind = Kind::List(&Variable::KIND);
 
 texts! {
@@ -53,12 +52,10 @@ impl Entry<'_> {
         Some(text.into())
     }
 
-    /// The name of an environment variable.
     pub(super) fn variable(&self) -> Option<String> {
         self.parse::<Variable>().map(String::from)
     }
 
-    /// Names of environment variables.
     pub(super) fn variables(&self) -> Option<Vec<String>> {
         self.list(Entry::variable)
     }

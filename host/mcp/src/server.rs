@@ -15,7 +15,6 @@ mod listing;
 mod message;
 mod names;
 mod offers;
-mod person;
 mod questions;
 mod replicas;
 mod snapshot;

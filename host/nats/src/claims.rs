@@ -2,12 +2,13 @@
 //! call is claimed once: by the worker that runs it, or by the gate that gives it up; the second attempt fails. The
 //! key is below the worker's name, where the server lets no other worker write.
 
-use async_nats::jetstream::kv::{CreateErrorKind, Operation};
+use async_nats::jetstream::kv::Operation;
 use serde::{Deserialize, Serialize};
 
 use super::link::{Link, STORE};
 use super::message::{encode, now};
-use super::{LinkError, subjects, unusable};
+use super::stores::create;
+use super::{LinkError, subjects, within};
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Claim {
@@ -32,30 +33,15 @@ pub(crate) enum ClaimState {
     Other,
 }
 
-/// The result of an attempt to claim a call.
-#[derive(Debug)]
-pub(crate) enum Claimed {
-    /// This attempt claimed the call.
-    Now,
-    Before,
-}
-
 impl Claim {
     pub(crate) fn new(state: ClaimState, by: &str, tool: &str) -> Self {
         Self { state, by: by.to_owned(), tool: tool.to_owned(), time: now() }
     }
 
-    /// Claims the call `id` of `worker`, unless it is claimed.
-    pub(crate) async fn make(&self, link: &Link, (worker, id): (&str, &str)) -> Result<Claimed, LinkError> {
-        let what = "a call cannot be claimed";
-        let store = link.claims().await?;
-        let made =
-            tokio::time::timeout(STORE, store.create(subjects::claim(worker, id), encode(self).into())).await;
-        match made.map_err(|late| unusable(what, &late))? {
-            Ok(_) => Ok(Claimed::Now),
-            Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok(Claimed::Before),
-            Err(error) => Err(unusable(what, &error)),
-        }
+    /// Claims the call `id` of `worker`, unless it is claimed. Returns whether this attempt claimed it.
+    pub(crate) async fn make(&self, link: &Link, (worker, id): (&str, &str)) -> Result<bool, LinkError> {
+        let (store, key) = (link.claims().await?, subjects::claim(worker, id));
+        create(store, &key, encode(self).into(), "a call cannot be claimed").await
     }
 
     /// Claims `call`, a worker and an id, for the gate `by`, so that it never runs. Returns the state of the
@@ -66,14 +52,12 @@ impl Claim {
         by: &str,
         tool: &str,
     ) -> Result<Option<ClaimState>, LinkError> {
-        match Self::new(ClaimState::GivenUp, by, tool).make(link, call).await? {
-            Claimed::Now => Ok(None),
-            Claimed::Before => {
-                let state = Self::read(link, call).await?.map_or(ClaimState::Other, |claim| claim.state);
-                // Only this gate gives the call up: its earlier attempt succeeded, and the response was lost.
-                Ok(Some(state).filter(|state| *state != ClaimState::GivenUp))
-            }
+        if Self::new(ClaimState::GivenUp, by, tool).make(link, call).await? {
+            return Ok(None);
         }
+        let state = Self::read(link, call).await?.map_or(ClaimState::Other, |claim| claim.state);
+        // Only this gate gives the call up: its earlier attempt succeeded, and the response was lost.
+        Ok(Some(state).filter(|state| *state != ClaimState::GivenUp))
     }
 
     /// Records the state of a claimed call without waiting. If the message is lost, the claim stays `Running`, and
@@ -88,11 +72,10 @@ impl Claim {
 
     /// Reads the claim of the call `id`, if there is one.
     pub(crate) async fn read(link: &Link, (worker, id): (&str, &str)) -> Result<Option<Self>, LinkError> {
-        let what = "a claim cannot be read";
-        let store = link.claims().await?;
-        let entry = tokio::time::timeout(STORE, store.entry(subjects::claim(worker, id))).await;
-        let entry = entry.map_err(|late| unusable(what, &late))?.map_err(|error| unusable(what, &error))?;
-        let entry = entry.filter(|entry| entry.operation == Operation::Put);
+        let entry = link.claims().await?.entry(subjects::claim(worker, id));
+        let entry = within(STORE, "a claim cannot be read", entry)
+            .await?
+            .filter(|entry| entry.operation == Operation::Put);
         Ok(entry.and_then(|entry| serde_json::from_slice(&entry.value).ok()))
     }
 }

@@ -18,15 +18,14 @@ use tokio_stream::StreamExt;
 
 use self::attempt::{Expected, Inbox};
 pub use self::call::NatsTool;
+pub use self::fleet::WorkerHealth;
 use self::fleet::{Fleet, MAX_TOOLS, Wanted};
-pub use self::health::{Health, WorkerHealth};
-use crate::link::Link;
-use crate::link::{Server, Settings};
+pub use self::health::Health;
+use crate::link::{Link, Server, Settings};
 use crate::message::{Ask, Beat, Known, WorkerId, encode, random_name};
 use crate::payload::{Payload, received};
 use crate::stores::{Kept, StoreHealth};
-use crate::subjects::Identity;
-use crate::subjects::{ANY, DISCONNECTS, Subjects, answers_to_gates};
+use crate::subjects::{ANY, DISCONNECTS, Identity, Subjects, answers_to_gates};
 use crate::{LinkError, unusable};
 use haft_core::sync::Lock;
 use haft_core::trace::{Gauge, Trace};
@@ -56,7 +55,8 @@ pub struct Gate {
     wanted: Arc<Lock<AllWanted>>,
     /// The number of running calls.
     calls: Arc<AtomicU64>,
-    connected: OnceCell<Arc<Connected>>,
+    /// The connection, and the tasks that listen on it, which end with the gate.
+    connected: OnceCell<(Arc<Connected>, JoinSet<()>)>,
 }
 
 struct Connected {
@@ -66,11 +66,9 @@ struct Connected {
     subjects: Subjects,
     inbox: Arc<Inbox>,
     /// The last known health of the stores for calls.
-    stores: Arc<Lock<Vec<StoreHealth>>>,
+    stores: Lock<Vec<StoreHealth>>,
     /// Whether the server did not answer the last question, and sent nothing since.
-    is_server_silent: Arc<AtomicBool>,
-    /// The listening tasks, which end with the gate.
-    _tasks: JoinSet<()>,
+    is_server_silent: AtomicBool,
 }
 
 impl Gate {
@@ -137,7 +135,7 @@ impl Gate {
             let settings = self.server.settings().await?;
             Connected::new(&settings, &self.identity, (self.fleet.clone(), self.wanted.clone())).await
         };
-        self.connected.get_or_try_init(connect).await
+        self.connected.get_or_try_init(connect).await.map(|(connected, _)| connected)
     }
 
     /// Returns the tools of the workers with one of the labels `on` whose names `is_wanted` accepts. Waits a moment
@@ -195,7 +193,6 @@ impl AllWanted {
     }
 }
 
-/// A running call.
 struct Counted(Arc<AtomicU64>);
 
 impl Drop for Counted {
@@ -209,7 +206,7 @@ impl Connected {
         settings: &Settings,
         identity: &Identity,
         (fleet, wanted): (Arc<Fleet>, Arc<Lock<AllWanted>>),
-    ) -> Result<Arc<Self>, LinkError> {
+    ) -> Result<(Arc<Self>, JoinSet<()>), LinkError> {
         let name = random_name()?;
         let link = Link::connect(settings, &format!("haft-gate:{name}")).await?;
         let subjects = Subjects::new(&settings.prefix, identity);
@@ -223,23 +220,14 @@ impl Connected {
         let mut tasks = JoinSet::new();
         tasks.spawn(inbox.clone().run(answers));
         tasks.spawn(health::listen(fleet.clone(), disconnects));
-        let (stores, is_server_silent) = (Arc::default(), Arc::default());
-        let connected =
-            Arc::new(Self { name, link, subjects, inbox, stores, is_server_silent, _tasks: JoinSet::new() });
-        tasks.spawn(look_after(connected.link.clone(), connected.stores.clone()));
+        let (stores, is_server_silent) = Default::default();
+        let connected = Arc::new(Self { name, link, subjects, inbox, stores, is_server_silent });
+        tasks.spawn(look_after(connected.clone()));
         tasks.spawn(health::sweep(fleet.clone(), connected.clone()));
         let listening = connected.clone();
         tasks.spawn(async move { listening.listen(fleet, beats).await });
         tasks.spawn(greet(connected.link.clone(), connected.subjects.hello(), wanted));
-        Ok(Arc::new(Self {
-            name: connected.name.clone(),
-            link: connected.link.clone(),
-            subjects: connected.subjects.clone(),
-            inbox: connected.inbox.clone(),
-            stores: connected.stores.clone(),
-            is_server_silent: connected.is_server_silent.clone(),
-            _tasks: tasks,
-        }))
+        Ok((connected, tasks))
     }
 
     /// Receives the beats of workers, and asks new workers for their tools.
@@ -289,11 +277,6 @@ impl Connected {
         Some(message.status != Some(StatusCode::NO_RESPONDERS))
     }
 
-    /// Returns whether the server itself answers on a subject without subscribers.
-    async fn server_answers(&self) -> bool {
-        self.is_heard(ANY, self.subjects.nobody()).await.is_some()
-    }
-
     /// Sends a question to a worker; `None` if it does not answer.
     async fn ask(&self, worker: &WorkerId, ask: &Ask) -> Option<Bytes> {
         let Expected { subject, last, .. } = &mut self.inbox.expect(&worker.name).ok()?;
@@ -314,13 +297,13 @@ const MAX_LABELS: usize = 16;
 const MAX_ASKING: usize = 64;
 
 /// Checks the health of the stores at the server, now and periodically.
-async fn look_after(link: Arc<Link>, stores: Arc<Lock<Vec<StoreHealth>>>) {
+async fn look_after(connected: Arc<Connected>) {
     loop {
         let mut found = Vec::new();
         for kept in Kept::OF_CALLS {
-            found.push(kept.health(&link).await);
+            found.push(kept.health(&connected.link).await);
         }
-        *stores.lock() = found;
+        *connected.stores.lock() = found;
         tokio::time::sleep(LOOKING).await;
     }
 }
@@ -332,15 +315,7 @@ async fn greet(link: Arc<Link>, hello: String, wanted: Arc<Lock<AllWanted>>) {
         let wanted: BTreeSet<String> =
             wanted.lock().since(0).into_iter().map(|wanted| wanted.definition.clone()).collect();
         let _ = link.client.publish(hello.clone(), encode(&wanted).into()).await;
-        let before = state.borrow_and_update().made;
-        let made_again = async {
-            while state.borrow().made == before {
-                if state.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
-        let _ = tokio::time::timeout(GREETING, made_again).await;
+        let _ = tokio::time::timeout(GREETING, Link::reconnected(&mut state)).await;
     }
 }
 

@@ -22,7 +22,7 @@ use crate::payload::room;
 use crate::stores::Kept;
 use crate::subjects::NAMELESS;
 use crate::{LinkError, subjects, unusable};
-use haft_journal::{Bookmark, Followed, Outcome, Record, View};
+use haft_journal::{Bookmark, Outcome, Record, View};
 
 /// Interval of reads of the file.
 const LOOK: Duration = Duration::from_millis(250);
@@ -71,6 +71,7 @@ enum ShipError {
 }
 
 /// Sends the journal of one worker.
+#[derive(Debug)]
 pub struct Shipper {
     link: Arc<Link>,
     subject: String,
@@ -78,15 +79,6 @@ pub struct Shipper {
     directory: PathBuf,
     /// The file with the bookmark.
     progress: PathBuf,
-}
-
-enum Next {
-    /// No line is available.
-    None,
-    /// A line of this worker, with its key.
-    Own(String, Vec<u8>),
-    /// A line of another worker.
-    Other,
 }
 
 /// The lines of one read, and the bookmark after them.
@@ -157,21 +149,13 @@ impl Shipper {
             if lines.len() >= BATCH || skipped >= MOST_SKIPPED {
                 break true;
             }
-            match self.line(&mut followed)? {
-                Next::None => break false,
-                Next::Own(key, line) => lines.push((key, line)),
-                Next::Other => skipped += 1,
+            let Some(line) = followed.next_line()? else { break false };
+            match line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker)) {
+                Some(record) => lines.push((key(&record), line.bytes().to_vec())),
+                None => skipped += 1,
             }
         };
         Ok(Batch { lines, bookmark: followed.bookmark()?.or(bookmark), is_cut })
-    }
-
-    /// Reads the next line, with its key if it belongs to this worker.
-    fn line(&self, followed: &mut Followed) -> io::Result<Next> {
-        let Some(line) = followed.next_line()? else { return Ok(Next::None) };
-        let bytes = line.bytes().to_vec();
-        let record = line.record().filter(|record| record.program.worker.as_ref() == Some(&self.worker));
-        Ok(record.map_or(Next::Other, |record| Next::Own(key(&record), bytes)))
     }
 
     /// Sends lines, many in a message: the server stores and acknowledges messages.
@@ -287,12 +271,6 @@ pub async fn fetch(
     }
     file.flush().map_err(failed)?;
     Ok(fetched)
-}
-
-impl std::fmt::Debug for Shipper {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shipper").field("worker", &self.worker).finish_non_exhaustive()
-    }
 }
 
 // Recognises lines that were read before, with bounded memory.

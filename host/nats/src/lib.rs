@@ -13,6 +13,8 @@
 //!
 //! docs/protocol.md specifies the protocol.
 
+use std::time::Duration;
+
 mod claims;
 mod gate;
 mod journal;
@@ -69,6 +71,16 @@ pub enum LinkError {
         /// The cause.
         why: String,
     },
+}
+
+/// Awaits `doing` for at most `time`.
+pub(crate) async fn within<T, E: std::fmt::Display>(
+    time: Duration,
+    what: &'static str,
+    doing: impl Future<Output = Result<T, E>>,
+) -> Result<T, LinkError> {
+    let done = tokio::time::timeout(time, doing).await.map_err(|late| unusable(what, &late))?;
+    done.map_err(|error| unusable(what, &error))
 }
 
 pub(crate) fn unusable(what: &'static str, error: &impl std::fmt::Display) -> LinkError {

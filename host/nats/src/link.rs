@@ -98,6 +98,14 @@ impl Link {
         self.state.clone()
     }
 
+    /// Waits for a connection after the one of `state`.
+    pub(crate) async fn reconnected(state: &mut watch::Receiver<State>) {
+        let made = state.borrow_and_update().made;
+        if state.wait_for(|now| now.made != made).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
     /// Waits, for a bounded time, until the server has received all sent messages.
     pub(crate) async fn flush(&self) {
         let _ = tokio::time::timeout(STORE, self.client.flush()).await;

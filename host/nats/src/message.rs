@@ -224,7 +224,6 @@ impl About {
         Session { trace, caller: self.caller.clone().map(Into::into), ..session }
     }
 
-    /// Returns whether the size is within the limit.
     pub(crate) fn fits(&self) -> bool {
         let metadata = self.metadata.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>();
         metadata + self.caller.as_ref().map_or(0, String::len) <= MAX_ABOUT

@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use async_nats::client::traits::Publisher as _;
+use async_nats::message::OutboundMessage;
 use async_nats::{HeaderMap, Message};
 use bytes::Bytes;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
@@ -66,7 +68,6 @@ impl Payload {
         Ok(Self { bytes: Bytes::new(), stored: Some(header) })
     }
 
-    /// Returns the size in memory in bytes.
     pub(crate) fn size(&self) -> usize {
         self.bytes.len()
     }
@@ -77,21 +78,18 @@ impl Payload {
         subject: impl Into<async_nats::Subject>,
         reply: Option<String>,
     ) -> Result<(), LinkError> {
-        let (client, subject) = (&link.client, subject.into());
-        let sent = match (self.stored, reply) {
-            (None, None) => client.publish(subject, self.bytes).await,
-            (None, Some(reply)) => client.publish_with_reply(subject, reply, self.bytes).await,
-            (Some(stored), None) => client.publish_with_headers(subject, named(&stored), self.bytes).await,
-            (Some(stored), Some(reply)) => {
-                client.publish_with_reply_and_headers(subject, reply, named(&stored), self.bytes).await
-            }
-        };
+        let headers = self.stored.map(|stored| {
+            let mut headers = HeaderMap::new();
+            headers.insert(OBJECT, stored);
+            headers
+        });
+        let (subject, reply, payload) = (subject.into(), reply.map(Into::into), self.bytes);
+        let sent = link.client.publish_message(OutboundMessage { subject, reply, payload, headers }).await;
         sent.map_err(|error| unusable("a message cannot be sent", &error))
     }
 }
 
 impl Stored {
-    /// Parses a header.
     fn read(text: &str) -> Option<Self> {
         let mut words = text.split(' ');
         let (name, pieces, digits) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
@@ -164,12 +162,6 @@ fn nonce(piece: usize) -> Nonce {
         *slot = byte;
     }
     Nonce::assume_unique_for_key(bytes)
-}
-
-fn named(stored: &str) -> HeaderMap {
-    let mut headers = HeaderMap::new();
-    headers.insert(OBJECT, stored);
-    headers
 }
 
 /// Returns the maximum size of a payload in a message of this server, in bytes.

@@ -6,7 +6,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_nats::jetstream::kv::{CreateErrorKind, Store};
+use async_nats::jetstream::kv::Store;
 use async_nats::jetstream::object_store::ObjectStore;
 use async_nats::{Message, RequestErrorKind, Subscriber};
 use async_trait::async_trait;
@@ -17,15 +17,17 @@ use tokio::sync::OnceCell;
 use tokio_stream::StreamExt;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::link::{Link, STORE};
-use super::link::{Server, Settings};
+use super::link::{Link, STORE, Server, Settings};
 use super::message::random_name;
-use super::stores::Kept;
-use super::{LinkError, subjects, unusable};
+use super::stores::{Kept, create};
+use super::{LinkError, subjects, unusable, within};
 use haft_core::replicas::{Inbox, KEY_BYTES, Replicas, RunningTask, SharedKey};
 
 /// The entry of the key in its bucket.
 const KEY: &str = "key";
+
+/// The intention behind a new entry, for errors.
+const RECORD: &str = "cannot record data for other replicas";
 
 /// The maximum size of a task's entry in bytes; larger states are stored as objects.
 const MAX_ENTRY: usize = 16 << 10;
@@ -75,15 +77,6 @@ impl SharedState {
             Err(error) => Some(format!("approvals and tasks cannot be shared with other replicas: {error}")),
         }
     }
-
-    async fn load_from(connected: &Connected, name: &str) -> Result<Option<Vec<u8>>, LinkError> {
-        let what = "a task cannot be read";
-        let entry = within(STORE, what, connected.tasks.get(name)).await?;
-        match entry {
-            Some(state) if state.is_empty() => connected.object(name).await.map(Some),
-            entry => Ok(entry.map(Vec::from)),
-        }
-    }
 }
 
 impl Connected {
@@ -96,24 +89,12 @@ impl Connected {
         Ok(Self { link, keys, claims, tasks, answers })
     }
 
-    /// Reads the key, if there is one.
     async fn key(&self) -> Result<Option<SharedKey>, LinkError> {
         let what = "the key of approvals cannot be read";
         let Some(bytes) = within(STORE, what, self.keys.get(KEY)).await? else { return Ok(None) };
         let key: Result<[u8; KEY_BYTES], _> = bytes.as_ref().try_into();
         let why = || format!("it has {} bytes, expected {KEY_BYTES}: delete its bucket", bytes.len());
         key.map(|key| Some(SharedKey::new(Box::new(key)))).map_err(|_| unusable(what, &why()))
-    }
-
-    /// Creates an entry, unless it exists.
-    async fn create(store: &Store, key: &str, value: Bytes) -> Result<bool, LinkError> {
-        let what = "cannot record data for other replicas";
-        let made = tokio::time::timeout(STORE, store.create(key, value)).await;
-        match made.map_err(|late| unusable(what, &late))? {
-            Ok(_) => Ok(true),
-            Err(error) if error.kind() == CreateErrorKind::AlreadyExists => Ok(false),
-            Err(error) => Err(unusable(what, &error)),
-        }
     }
 
     async fn store(&self, name: &str, state: Vec<u8>) -> Result<(), LinkError> {
@@ -128,6 +109,13 @@ impl Connected {
         within(STORE, what, self.tasks.put(name, entry.into())).await.map(drop)
     }
 
+    async fn load(&self, name: &str) -> Result<Option<Vec<u8>>, LinkError> {
+        match within(STORE, "a task cannot be read", self.tasks.get(name)).await? {
+            Some(state) if state.is_empty() => self.object(name).await.map(Some),
+            entry => Ok(entry.map(Vec::from)),
+        }
+    }
+
     async fn object(&self, name: &str) -> Result<Vec<u8>, LinkError> {
         let what = "the answer of a task cannot be read";
         let object = within(MOVING, what, self.answers.get(name)).await?;
@@ -135,16 +123,6 @@ impl Connected {
         within(MOVING, what, object.take(MAX_OBJECT as u64).read_to_end(&mut bytes)).await?;
         Ok(bytes)
     }
-}
-
-/// Awaits `doing` for at most `time`.
-async fn within<T, E: std::fmt::Display>(
-    time: Duration,
-    what: &'static str,
-    doing: impl Future<Output = Result<T, E>>,
-) -> Result<T, LinkError> {
-    let done = tokio::time::timeout(time, doing).await.map_err(|late| unusable(what, &late))?;
-    done.map_err(|error| unusable(what, &error))
 }
 
 #[async_trait]
@@ -155,7 +133,7 @@ impl Replicas for SharedState {
             return Ok(key);
         }
         let bytes = Bytes::copy_from_slice(new.expose_secret());
-        if Connected::create(&connected.keys, KEY, bytes).await.map_err(io::Error::other)? {
+        if create(&connected.keys, KEY, bytes, RECORD).await.map_err(io::Error::other)? {
             return Ok(new);
         }
         // Another replica was faster.
@@ -165,7 +143,7 @@ impl Replicas for SharedState {
 
     async fn claim(&self, name: &str) -> io::Result<bool> {
         let connected = self.connected().await.map_err(io::Error::other)?;
-        Connected::create(&connected.claims, name, Bytes::new()).await.map_err(io::Error::other)
+        create(&connected.claims, name, Bytes::new(), RECORD).await.map_err(io::Error::other)
     }
 
     async fn store(&self, name: &str, state: Vec<u8>) -> io::Result<()> {
@@ -175,7 +153,7 @@ impl Replicas for SharedState {
 
     async fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
         let connected = self.connected().await.map_err(io::Error::other)?;
-        Self::load_from(connected, name).await.map_err(io::Error::other)
+        connected.load(name).await.map_err(io::Error::other)
     }
 
     async fn run(&self, name: &str, inbox: Inbox) -> io::Result<RunningTask> {

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_nats::jetstream::stream::{Config, DiscardPolicy, StorageType, Stream};
 use async_nats::jetstream::{kv, object_store};
+use bytes::Bytes;
 use serde::Serialize;
 
 use super::link::{Link, STORE};
-use super::{LinkError, subjects};
+use super::{LinkError, subjects, unusable};
 use haft_core::replicas::KEPT;
 use haft_manifest::NatsStorage;
 
@@ -42,7 +43,6 @@ pub(crate) enum Kept {
     Answers,
 }
 
-/// The configuration of a bucket or stream.
 enum Made {
     Bucket(kv::Config),
     Objects(object_store::Config),
@@ -81,7 +81,6 @@ impl Kept {
         }
     }
 
-    /// Returns the number of bytes that the store reserves.
     fn bytes(self, storage: &NatsStorage) -> u64 {
         match self {
             Self::Claims => storage.claims,
@@ -94,18 +93,25 @@ impl Kept {
         }
     }
 
+    /// Returns the name of the bucket, or of the stream of lines.
+    fn own_name(self, prefix: &str) -> String {
+        format!("{prefix}-{}", self.name())
+    }
+
     fn stream_name(self, prefix: &str) -> String {
-        match self.made(prefix, &NatsStorage::default()) {
-            Made::Bucket(config) => format!("KV_{}", config.bucket),
-            Made::Objects(config) => format!("OBJ_{}", config.bucket),
-            Made::Stream(config) => config.name,
+        let own = self.own_name(prefix);
+        match self {
+            Self::Claims | Self::Keys | Self::Approvals | Self::Tasks => format!("KV_{own}"),
+            Self::Payloads | Self::Answers => format!("OBJ_{own}"),
+            Self::Journal => own,
         }
     }
 
     fn made(self, prefix: &str, storage: &NatsStorage) -> Made {
         let max_bytes = i64::try_from(self.bytes(storage)).unwrap_or(i64::MAX);
-        let bucket = |bucket: String, description: &str, max_age| {
-            let (description, storage) = (description.to_owned(), StorageType::File);
+        let (own, storage) = (self.own_name(prefix), StorageType::File);
+        let bucket = |description: &str, max_age| {
+            let (bucket, description) = (own.clone(), description.to_owned());
             Made::Bucket(kv::Config {
                 bucket,
                 description,
@@ -116,43 +122,39 @@ impl Kept {
             })
         };
         match self {
-            Self::Claims => {
-                bucket(subjects::claims(prefix), "the claims of calls, and their results", CLAIM_AGE)
-            }
-            Self::Keys => {
-                bucket(subjects::keys(prefix), "the key that approvals are signed with", Duration::ZERO)
-            }
-            Self::Approvals => bucket(subjects::approvals(prefix), "which approvals were used", KEPT),
-            Self::Tasks => bucket(subjects::tasks(prefix), "the state of long calls", KEPT),
+            Self::Claims => bucket("the claims of calls, and their results", CLAIM_AGE),
+            Self::Keys => bucket("the key that approvals are signed with", Duration::ZERO),
+            Self::Approvals => bucket("which approvals were used", KEPT),
+            Self::Tasks => bucket("the state of long calls", KEPT),
             Self::Answers => Made::Objects(object_store::Config {
-                bucket: subjects::answers(prefix),
+                bucket: own,
                 description: Some("answers of tasks that are too large for an entry".into()),
                 max_age: KEPT,
                 max_bytes,
-                storage: StorageType::File,
+                storage,
                 num_replicas: 1,
                 ..object_store::Config::default()
             }),
             Self::Payloads => Made::Stream(Config {
-                name: subjects::payloads(prefix),
+                name: self.stream_name(prefix),
                 description: Some("arguments and answers that are too large for a message".into()),
                 subjects: vec![format!("{}.>", subjects::payload_base(prefix))],
                 max_age: PAYLOAD_AGE,
                 max_bytes,
                 max_messages_per_subject: 1,
                 discard: DiscardPolicy::New,
-                storage: StorageType::File,
+                storage,
                 allow_direct: true,
                 ..Config::default()
             }),
             Self::Journal => Made::Stream(Config {
-                name: subjects::journal_stream(prefix),
+                name: own,
                 description: Some("the workers' logs of calls".into()),
                 subjects: vec![format!("{}.>", subjects::journal(prefix))],
                 max_age: JOURNAL_AGE,
                 max_bytes,
                 discard: DiscardPolicy::Old,
-                storage: StorageType::File,
+                storage,
                 duplicate_window: TWICE,
                 ..Config::default()
             }),
@@ -165,35 +167,34 @@ impl Kept {
         if let Ok(stream) = link.jetstream.get_stream(&name).await {
             return Ok(stream);
         }
+        let jetstream = &link.jetstream;
         let made = match self.made(&link.prefix, &link.storage) {
             Made::Bucket(config) => {
-                link.jetstream.create_key_value(config).await.map(drop).map_err(|error| error.to_string())
+                jetstream.create_key_value(config).await.err().map(|error| error.to_string())
             }
             Made::Objects(config) => {
-                link.jetstream.create_object_store(config).await.map(drop).map_err(|error| error.to_string())
+                jetstream.create_object_store(config).await.err().map(|error| error.to_string())
             }
             Made::Stream(config) => {
-                link.jetstream.create_stream(config).await.map(drop).map_err(|error| error.to_string())
+                jetstream.create_stream(config).await.err().map(|error| error.to_string())
             }
         };
         let failed = |why: String| LinkError::Store { name: self.name(), why: self.explained(link, why) };
-        made.map_err(failed)?;
-        link.jetstream.get_stream(&name).await.map_err(|error| failed(error.to_string()))
+        if let Some(why) = made {
+            return Err(failed(why));
+        }
+        jetstream.get_stream(&name).await.map_err(|error| failed(error.to_string()))
     }
 
-    /// Returns the bucket; creates it if missing.
     pub(crate) async fn bucket(self, link: &Link) -> Result<kv::Store, LinkError> {
         self.stream(link).await?;
-        let name = self.stream_name(&link.prefix);
-        let bucket = link.jetstream.get_key_value(name.trim_start_matches("KV_")).await;
+        let bucket = link.jetstream.get_key_value(self.own_name(&link.prefix)).await;
         bucket.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
     }
 
-    /// Returns the object store; creates it if missing.
     pub(crate) async fn objects(self, link: &Link) -> Result<object_store::ObjectStore, LinkError> {
         self.stream(link).await?;
-        let name = self.stream_name(&link.prefix);
-        let objects = link.jetstream.get_object_store(name.trim_start_matches("OBJ_")).await;
+        let objects = link.jetstream.get_object_store(self.own_name(&link.prefix)).await;
         objects.map_err(|error| LinkError::Store { name: self.name(), why: error.to_string() })
     }
 
@@ -234,6 +235,21 @@ impl Link {
         let answered = Kept::Claims.stream(self).await.map(drop);
         let denied = self.denied.lock().first().cloned();
         denied.map_or(answered, |denied| Err(LinkError::Denied(denied)))
+    }
+}
+
+/// Creates an entry of a bucket, unless it exists. Returns whether it did not exist.
+pub(crate) async fn create(
+    store: &kv::Store,
+    key: &str,
+    value: Bytes,
+    what: &'static str,
+) -> Result<bool, LinkError> {
+    let made = tokio::time::timeout(STORE, store.create(key, value)).await;
+    match made.map_err(|late| unusable(what, &late))? {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == kv::CreateErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(unusable(what, &error)),
     }
 }
 

@@ -49,17 +49,14 @@ impl Subjects {
         format!("{}.ask.{ANY}.{ANY}", self.base)
     }
 
-    /// Returns the subject for other requests to a worker.
     pub(crate) fn ask(&self, worker: &WorkerId) -> String {
         format!("{}.ask.{}.{}", self.base, worker.name, worker.instance)
     }
 
-    /// Returns the subject of a worker's heartbeats.
     pub(crate) fn beat(&self, worker: &WorkerId) -> String {
         format!("{}.beat.{}.{}", self.base, worker.name, worker.instance)
     }
 
-    /// Returns the subject of all heartbeats.
     pub(crate) fn beats(&self) -> String {
         format!("{}.beat.*.*", self.base)
     }
@@ -93,24 +90,13 @@ pub(crate) fn journal(prefix: &str) -> String {
     format!("{prefix}.{VERSION}.journal")
 }
 
-/// Returns the subject for the journal of the worker `worker` of `program`.
 pub(crate) fn journal_of(prefix: &str, program: &str, worker: &str) -> String {
     format!("{}.{program}.{worker}", journal(prefix))
 }
 
-/// Returns the name of the bucket of claims.
-pub(crate) fn claims(prefix: &str) -> String {
-    format!("{prefix}-claims")
-}
-
-/// Returns the key of a call in that bucket: below the name of the worker that may run it.
+/// Returns the key of a call in the bucket of claims: below the name of the worker that may run it.
 pub(crate) fn claim(worker: &str, id: &str) -> String {
     format!("{worker}.{id}")
-}
-
-/// Returns the name of the stream for large payloads, with a subject for each piece.
-pub(crate) fn payloads(prefix: &str) -> String {
-    format!("OBJ_{prefix}-payloads")
 }
 
 /// Returns the subject of a piece of a payload sent to or by `worker`.
@@ -122,27 +108,6 @@ pub(crate) fn payload_base(prefix: &str) -> String {
     format!("$O.{prefix}-payloads")
 }
 
-/// Returns the name of the bucket for the key of all replicas.
-pub(crate) fn keys(prefix: &str) -> String {
-    format!("{prefix}-keys")
-}
-
-/// Returns the name of the bucket for used approvals.
-pub(crate) fn approvals(prefix: &str) -> String {
-    format!("{prefix}-approvals")
-}
-
-/// Returns the name of the bucket for tasks.
-pub(crate) fn tasks(prefix: &str) -> String {
-    format!("{prefix}-tasks")
-}
-
-/// Returns the name of the bucket for task states too large for an entry.
-pub(crate) fn answers(prefix: &str) -> String {
-    format!("{prefix}-answers")
-}
-
-/// Returns the subject of the replica that runs a task.
 pub(crate) fn task(prefix: &str, name: &str) -> String {
     format!("{prefix}.{VERSION}.replica.task.{name}")
 }
@@ -150,10 +115,6 @@ pub(crate) fn task(prefix: &str, name: &str) -> String {
 /// Returns the prefix of responses to replicas, including those of the server.
 pub(crate) fn replica_inbox(prefix: &str) -> String {
     format!("{prefix}.{VERSION}.replica.inbox")
-}
-
-pub(crate) fn journal_stream(prefix: &str) -> String {
-    format!("{prefix}-journal")
 }
 
 /// The subject of the server's events about closed client connections, of every account that this user may observe.

@@ -2,7 +2,6 @@
 //! names and arguments; other content of a message is ignored.
 
 mod call;
-mod listening;
 mod places;
 mod readings;
 
@@ -17,16 +16,13 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use self::listening::Listening;
 use self::places::{CallThreads, Places};
-use self::readings::Readings;
+use self::readings::{Listening, Readings};
 use crate::LinkError;
-use crate::link::Link;
-use crate::link::Settings;
+use crate::link::{Link, Settings};
 use crate::message::{Ask, Beat, CONNECTION, Reply, Status, WorkerId, encode, random_name};
 use crate::payload::{Payload, is_whole};
-use crate::subjects::Identity;
-use crate::subjects::{Subjects, worker_inbox};
+use crate::subjects::{Identity, Subjects, worker_inbox};
 use haft_core::sync::Lock;
 use haft_core::trace::{Gauge, Trace};
 use haft_manifest::Label;
@@ -347,7 +343,7 @@ impl Worker {
 /// Reports the number of places and of used places as gauges, while the worker exists.
 fn watch(places: &Arc<Places>, trace: &Trace) {
     let (most, busy) = (Arc::downgrade(places), Arc::downgrade(places));
-    trace.watch(Gauge::Places, move || Some(most.upgrade()?.most().into()));
+    trace.watch(Gauge::Places, move || Some(most.upgrade()?.most.into()));
     trace.watch(Gauge::PlacesUsed, move || Some(busy.upgrade()?.busy().into()));
 }
 
@@ -401,7 +397,6 @@ impl Answers {
         }
     }
 
-    /// Returns the answer to the call `id`, and its subject.
     fn get(&self, id: &str) -> Option<(Subject, Payload)> {
         self.kept.get(id).cloned()
     }

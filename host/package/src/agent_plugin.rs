@@ -12,7 +12,7 @@ mod server;
 mod servers;
 mod skill_servers;
 mod skills;
-mod written;
+pub(super) mod written;
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -22,8 +22,8 @@ use serde_json::Value;
 
 pub(super) use self::copy::copy;
 pub use self::manifest::SCHEMA as MANIFEST_SCHEMA;
-pub use self::marketplace::MarketplaceError;
-pub use self::server::{Directory, PluginServer, Start, Text};
+pub(crate) use self::marketplace::MarketplaceError;
+pub use self::server::{Directory, PluginServer, Start};
 pub use self::servers::{FILE as SERVERS, SCHEMA as SERVERS_SCHEMA};
 pub use self::skill_servers::servers_of_head;
 pub use self::skills::{FOLDER as SKILLS, PluginSkill};
@@ -189,10 +189,7 @@ impl AgentPlugin {
     }
 
     /// Returns the equivalent program.toml, with the placeholders of the specification in the words and variables
-    /// of its servers.
-    ///
-    /// # Errors
-    /// No known one: parts that program.toml cannot express are omitted as faults when the plugin is read.
+    /// of its servers. Parts that program.toml cannot express are omitted as faults when the plugin is read.
     pub(super) fn manifest(&self) -> Result<Manifest, Report> {
         Manifest::parse(&written::text(self), Path::new(AGENT))
     }
@@ -204,7 +201,6 @@ fn is_agent(files: &Files<'_>) -> bool {
     files.has(AGENT) && files.json(AGENT).is_ok_and(|value| value.get("$schema").is_some())
 }
 
-/// The files of a plugin.
 #[derive(Clone, Copy)]
 struct Files<'a> {
     folder: &'a Path,

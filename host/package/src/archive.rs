@@ -2,7 +2,7 @@
 //! below one new folder; refuses every other kind of entry and every archive over the limits. Parses the tar
 //! headers in raw mode: the library's own mode buffers names of any length.
 
-pub(super) mod zip;
+mod zip;
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read};
@@ -15,7 +15,7 @@ use super::MAX_SIZE;
 use super::agent_plugin;
 use super::folder::write;
 use super::inventory::{Inventory, MANIFEST, Unfit};
-use super::listing::TreeError;
+use super::listing::{TreeError, io_error};
 
 /// Limit on the bytes of a decompressed archive: the files, and the headers between them.
 const MAX_UNPACKED: u64 = MAX_SIZE + (32 << 20);
@@ -49,17 +49,9 @@ pub enum ArchiveError {
     /// The archive has an entry that no package may contain.
     #[error(transparent)]
     Unfit(#[from] Unfit),
-    /// A file or folder of the tree cannot be read or written.
+    /// A file or folder cannot be read or written.
     #[error(transparent)]
     Tree(#[from] TreeError),
-    /// A file of the archive cannot be written.
-    #[error("cannot write `{}`: {source}", path.display())]
-    Write {
-        /// The file to write.
-        path: PathBuf,
-        /// The error of the write.
-        source: io::Error,
-    },
     /// The archive has no program.toml, neither at the top nor in its only folder.
     #[error("no `{MANIFEST}` or `plugin.json` at the top of the archive, nor in the one folder there")]
     NoManifest,
@@ -92,16 +84,17 @@ pub(super) fn unpack_whole(file: &Path, form: Form, to: &Path) -> Result<(), Arc
     // The first pass checks the complete archive and writes nothing: the refused entry may be the last of ten
     // thousand entries, which would have to be written and removed again.
     pass(file, form, None)?;
-    fs::create_dir(to).map_err(written(to))?;
+    fs::create_dir(to).map_err(io_error("write", to))?;
     pass(file, form, Some(to))
 }
 
 /// Reads the archive once: checks every entry and, if `to` is given, writes the files.
 fn pass(file: &Path, form: Form, to: Option<&Path>) -> Result<(), ArchiveError> {
-    let reader = BufReader::new(File::open(file).map_err(ArchiveError::Damaged)?);
+    let file = File::open(file).map_err(ArchiveError::Damaged)?;
     match form {
-        Form::Gzip => unpack_tar(Bounded::new(Members::new(reader)), to),
-        Form::Tar | Form::Component | Form::Zip => unpack_tar(Bounded::new(reader), to),
+        Form::Zip => zip::pass(file, to),
+        Form::Gzip => unpack_tar(Bounded::new(Members::new(BufReader::new(file))), to),
+        Form::Tar | Form::Component => unpack_tar(Bounded::new(BufReader::new(file)), to),
     }
 }
 
@@ -111,13 +104,12 @@ fn top(to: &Path) -> Result<PathBuf, ArchiveError> {
         return Ok(to.to_owned());
     }
     let entries = fs::read_dir(to).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    match entries.map_err(written(to))?.as_slice() {
+    match entries.map_err(io_error("write", to))?.as_slice() {
         [only] if is_package(&only.path()) => Ok(only.path()),
         _ => Err(ArchiveError::NoManifest),
     }
 }
 
-/// Returns whether a folder of this archive is a package or a plugin.
 fn is_package(folder: &Path) -> bool {
     let has = |file: &str| folder.join(file).is_file();
     has(MANIFEST) || agent_plugin::is_plugin(has)
@@ -137,7 +129,6 @@ fn unpack_tar(reader: Bounded<impl Read>, to: Option<&Path>) -> Result<(), Archi
     Ok(())
 }
 
-/// The state of one pass over an archive.
 struct Unpacking<'a> {
     /// The target folder; `None` checks the entries and writes nothing.
     to: Option<&'a Path>,
@@ -200,7 +191,7 @@ impl Unpacking<'_> {
         self.inventory.folder(&path)?;
         let Some(to) = self.to else { return Ok(()) };
         let full = to.join(path);
-        fs::create_dir_all(&full).map_err(written(&full))
+        Ok(fs::create_dir_all(&full).map_err(io_error("write", &full))?)
     }
 
     fn file<R: Read>(&mut self, entry: &mut tar::Entry<'_, R>) -> Result<(), ArchiveError> {
@@ -209,19 +200,24 @@ impl Unpacking<'_> {
         self.inventory.file(&path, size)?;
         let mode = entry.header().mode().map_err(damaged)?;
         let Some(to) = self.to else { return Ok(()) };
-        let full = to.join(path);
-        if let Some(parent) = full.parent() {
-            fs::create_dir_all(parent).map_err(written(parent))?;
-        }
-        let mut read = ErrorCapture::new(entry);
-        let done = write(&mut read, &full, size, mode & 0o100 != 0);
-        // The tar library reports the end of a truncated archive as the end of the file.
-        match (read.failure, done) {
-            (Some(failure), _) => Err(damaged(failure)),
-            (None, Ok(done)) if done == size => Ok(()),
-            (None, Ok(_)) => Err(ArchiveError::Damaged(io::ErrorKind::UnexpectedEof.into())),
-            (None, Err(error)) => Err(written(&full)(error)),
-        }
+        put(entry, &to.join(path), size, mode & 0o100 != 0)
+    }
+}
+
+/// Writes one file of `size` bytes, and reads its entry to the end, so that a zip archive's size and checksum are
+/// compared. The tar library reports the end of a truncated archive as the end of the file.
+fn put(from: impl Read, to: &Path, size: u64, is_executable: bool) -> Result<(), ArchiveError> {
+    if let Some(parent) = to.parent() {
+        fs::create_dir_all(parent).map_err(io_error("write", parent))?;
+    }
+    let mut read = ErrorCapture { inner: from, failure: None };
+    let done = write(&mut read, to, size, is_executable);
+    let rest = io::copy(&mut read.by_ref().take(1), &mut io::sink());
+    match (read.failure, done, rest) {
+        (Some(failure), ..) => Err(damaged(failure)),
+        (None, Ok(done), Ok(0)) if done == size => Ok(()),
+        (None, Err(error), _) => Err(io_error("write", to)(error).into()),
+        (None, Ok(_), _) => Err(ArchiveError::Damaged(io::ErrorKind::UnexpectedEof.into())),
     }
 }
 
@@ -237,10 +233,8 @@ fn description<R: Read>(entry: &mut tar::Entry<'_, R>) -> Result<Vec<u8>, Archiv
 }
 
 fn text(bytes: &[u8]) -> Result<String, ArchiveError> {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => Ok(text.to_owned()),
-        Err(_) => Err(Unfit::Encoding(haft_core::report::plain(&String::from_utf8_lossy(bytes))).into()),
-    }
+    let unfit = |_| Unfit::Encoding(haft_core::report::plain(&String::from_utf8_lossy(bytes)));
+    Ok(std::str::from_utf8(bytes).map_err(unfit)?.to_owned())
 }
 
 fn kind_name(kind: EntryType) -> &'static str {
@@ -264,11 +258,6 @@ fn damaged(error: io::Error) -> ArchiveError {
         io::ErrorKind::FileTooLarge => ArchiveError::Bomb,
         _ => ArchiveError::Damaged(error),
     }
-}
-
-fn written(path: &Path) -> impl FnOnce(io::Error) -> ArchiveError {
-    let path = path.to_owned();
-    move |source| ArchiveError::Write { path, source }
 }
 
 /// Decompresses one or more gzip members; fails beyond [`MAX_MEMBERS`].
@@ -324,12 +313,6 @@ impl<R: Read> Read for Bounded<R> {
 struct ErrorCapture<R> {
     inner: R,
     failure: Option<io::Error>,
-}
-
-impl<R> ErrorCapture<R> {
-    fn new(inner: R) -> Self {
-        Self { inner, failure: None }
-    }
 }
 
 impl<R: Read> Read for ErrorCapture<R> {

@@ -3,20 +3,18 @@
 
 mod anchors;
 mod command_line;
-mod plugin;
-mod requests;
 mod skill;
 
 use std::collections::BTreeSet;
-use std::io;
-use std::path::{Component as Part, Path, PathBuf};
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 
 use self::command_line::usable_name;
-use self::requests::plugin_requests;
 pub use self::skill::BundledSkill;
 use super::agent_plugin::{self, AgentPlugin, PluginError};
 use super::inventory::MANIFEST;
-use super::listing::{Listing, TreeError};
+use super::listing::{Listing, TreeError, io_error, relative};
 use super::request::{self, Request};
 use super::{Content, Digest, Kind, MAX_SIZE};
 use haft_core::limit::Limits;
@@ -24,7 +22,7 @@ use haft_core::lookup::find_on_path;
 use haft_core::report::Report;
 use haft_core::skill::{FILE as SKILL, MAX_FILE, Skill};
 use haft_manifest::{self as manifest, Component, Located, Manifest, Name, NameError, Plugin};
-use haft_plugin_host::inspect::{self, Sections, SectionsError};
+use haft_plugin_host::inspect::{self, Sections};
 
 /// A package: its program.toml and the files beside it.
 #[derive(Clone, Debug)]
@@ -111,46 +109,19 @@ pub enum BundleError {
     Empty,
     /// A part of the package is outside its folder.
     #[error("`{what}` refers to `{path}`, which is not a file of the package")]
-    Outside {
-        /// The part.
-        what: String,
-        /// The missing path.
-        path: String,
-    },
+    Outside { what: String, path: String },
     /// A command's program is not executable.
     #[error("command tool `{tool}` starts `{path}`, which is not executable")]
-    NotExecutable {
-        /// The tool.
-        tool: String,
-        /// The path of the program.
-        path: String,
-    },
+    NotExecutable { tool: String, path: String },
     /// A file is not a valid component.
     #[error("`{file}`: {error}")]
-    Component {
-        /// The file.
-        file: String,
-        /// The error of the parser.
-        error: String,
-    },
+    Component { file: String, error: String },
     /// The declared name is unusable.
     #[error("it has no usable name (`{text}`: {error})")]
-    Name {
-        /// The declared name.
-        text: String,
-        /// The error of the name.
-        error: NameError,
-    },
+    Name { text: String, error: NameError },
     /// The names of the package's plugins are too long with the given name as prefix.
     #[error("it cannot be named `{name}`: its plugin or server would be `{joined}`: {error}")]
-    Called {
-        /// The given name.
-        name: Name,
-        /// The combined name of a plugin or server.
-        joined: String,
-        /// The error of the combined name.
-        error: NameError,
-    },
+    Called { name: Name, joined: String, error: NameError },
 }
 
 impl BundleError {
@@ -175,11 +146,8 @@ impl Bundle {
             return Self::read_plugin(folder, listing);
         }
         let bytes = listing.bytes(folder, MANIFEST, manifest::MAX_FILE as u64)?;
-        let path = folder.join(MANIFEST);
         let manifest = Manifest::parse_bytes(&bytes, Path::new(MANIFEST)).map_err(BundleError::Manifest)?;
-        // `MANIFEST` is only the name in messages; the real path is set here.
-        let home = manifest::folder_of(&path).unwrap_or_else(|_| folder.to_owned());
-        let mut manifest = Manifest { path, folder: home, ..manifest };
+        let mut manifest = placed(manifest, folder);
         let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
         if let Some(nested) = manifest.packages.first() {
             return Err(BundleError::Nested(nested.source.value.to_string()));
@@ -246,12 +214,35 @@ impl Bundle {
     /// Returns the files that the command lines name, directly or by their folder, as listed paths.
     pub(super) fn executed_files(&self) -> BTreeSet<&str> {
         let is_plugin = self.agent_plugin.is_some();
-        let paths = command_line::all(&self.manifest).flat_map(move |line| {
+        let paths = self.manifest.commands().flat_map(move |line| {
             let of_plugin =
                 line.iter().filter(move |_| is_plugin).filter_map(|word| command_line::of_plugin(word));
             command_line::named_files(line).chain(of_plugin)
         });
         paths.flat_map(|path| command_line::within(&self.listing, &path).collect::<Vec<_>>()).collect()
+    }
+
+    /// Returns all requests of the package, each once.
+    pub fn requests(&self) -> Vec<Request> {
+        let mut all: Vec<Request> = Vec::new();
+        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
+            all.extend(plugin_requests(Some(plugin.name.as_str()), plugin));
+        }
+        all.extend(self.manifest.tools.iter().flat_map(request::command_requests));
+        let servers = self.manifest.mcp_servers.iter().filter(|server| server.enabled);
+        all.extend(servers.flat_map(request::server_requests));
+        all.extend(
+            self.process_grants().flat_map(|(name, table)| request::table_requests(Some(name), table)),
+        );
+        all.extend(self.open_parts().map(|name| Request::AnyGrant(name.to_owned())));
+        all.extend(self.skills.first().map(|_| Request::Instructions));
+        let mut different: Vec<Request> = Vec::new();
+        for request in all {
+            if !different.contains(&request) {
+                different.push(request);
+            }
+        }
+        different
     }
 
     fn check(&self) -> Result<(), BundleError> {
@@ -290,17 +281,25 @@ impl Bundle {
     }
 }
 
+/// Sets the path of a manifest that was parsed with only a name for messages.
+fn placed(manifest: Manifest, folder: &Path) -> Manifest {
+    let path = folder.join(MANIFEST);
+    let home = manifest::folder_of(&path).unwrap_or_else(|_| folder.to_owned());
+    Manifest { path, folder: home, ..manifest }
+}
+
 /// Returns the path of a component within the package; `None` if the component is outside.
 fn inside(component: &Located<Component>) -> Option<String> {
     let Component::File(path) = &component.value else { return None };
-    let parts = path.components().filter(|part| *part != Part::CurDir);
-    let names: Option<Vec<&str>> = parts
-        .map(|part| match part {
-            Part::Normal(name) => name.to_str().filter(|name| *name != "~"),
-            _ => None,
-        })
-        .collect();
-    names.map(|names| names.join("/"))
+    relative(path).filter(|path| path.split('/').all(|name| name != "~"))
+}
+
+fn plugin_requests(plugin_name: Option<&str>, plugin: &Plugin) -> Vec<Request> {
+    let mut all = request::table_requests(plugin_name, &plugin.grant);
+    let secret = |secret| Request::Secret(plugin_name.map(str::to_owned), secret);
+    all.extend(plugin.secrets.iter().cloned().map(secret));
+    all.extend(request::limits_requests(plugin_name, &plugin.limits));
+    all
 }
 
 fn location_text(component: &Located<Component>) -> String {
@@ -334,8 +333,7 @@ impl Offered {
 
     fn package(bundle: Bundle) -> Result<Self, BundleError> {
         let plugin = |(plugin, file, digest): (&Plugin, PathBuf, Digest)| {
-            let shown = location_text(&plugin.component);
-            let contract = contract_of(&inspect_file(&file, &shown)?, &shown)?;
+            let (_, contract) = inspected(&file, &location_text(&plugin.component))?;
             let (name, limits) = (plugin.name.to_string(), plugin.limits);
             Ok(OfferedPlugin { name, file, digest, limits, contract })
         };
@@ -356,8 +354,7 @@ impl Offered {
     }
 
     fn component(file: &Path, kept: &Digest, name: Option<Name>, stem: &str) -> Result<Self, BundleError> {
-        let sections = inspect_file(file, stem)?;
-        let contract = contract_of(&sections, stem)?;
+        let (sections, contract) = inspected(file, stem)?;
         let inner = sections.program.as_deref().map(|text| Manifest::parse(text, Path::new(MANIFEST)));
         let inner = inner.transpose().map_err(BundleError::Manifest)?.unwrap_or_default();
         let program = inner.program.as_ref();
@@ -410,27 +407,18 @@ fn label(sections: &Sections, name: &str) -> Option<String> {
     sections.labels.iter().find(|(label, _)| label == name).map(|(_, text)| text.clone())
 }
 
-/// Reads the custom sections of a component's file.
-fn inspect_file(file: &Path, shown: &str) -> Result<Sections, BundleError> {
-    let bytes = read(file).map_err(super::listing::io_error("read", file))?;
-    inspect::read_sections(&bytes).map_err(|error: SectionsError| BundleError::Component {
+/// Reads the custom sections of a component's file, and the contract that it implements.
+fn inspected(file: &Path, shown: &str) -> Result<(Sections, String), BundleError> {
+    let invalid = |error: &dyn std::fmt::Display| BundleError::Component {
         file: shown.to_owned(),
         error: error.to_string(),
-    })
-}
-
-fn read(file: &Path) -> io::Result<Vec<u8>> {
-    use io::Read;
+    };
     let mut bytes = Vec::new();
-    std::fs::File::open(file)?.take(MAX_SIZE).read_to_end(&mut bytes)?;
-    Ok(bytes)
-}
-
-fn contract_of(sections: &Sections, shown: &str) -> Result<String, BundleError> {
-    let contract = sections.contract();
-    contract
-        .map(|contract| contract.to_string())
-        .map_err(|error| BundleError::Component { file: shown.to_owned(), error: error.to_string() })
+    let read = File::open(file).and_then(|opened| opened.take(MAX_SIZE).read_to_end(&mut bytes));
+    read.map_err(io_error("read", file))?;
+    let sections = inspect::read_sections(&bytes).map_err(|error| invalid(&error))?;
+    let contract = sections.contract().map_err(|error| invalid(&error))?.to_string();
+    Ok((sections, contract))
 }
 
 #[cfg(test)]

@@ -59,7 +59,6 @@ impl Digest {
         &self.0
     }
 
-    /// Returns the 32 bytes.
     pub(crate) fn bytes(&self) -> Vec<u8> {
         let pairs = self.0.as_bytes().chunks(2).filter_map(|pair| std::str::from_utf8(pair).ok());
         pairs.filter_map(|pair| u8::from_str_radix(pair, 16).ok()).collect()
@@ -72,7 +71,6 @@ impl Digest {
 }
 
 impl Hasher {
-    /// Adds `bytes`.
     pub(crate) fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }

@@ -190,7 +190,6 @@ fn component(offered: &Offered) -> Result<Vec<Item>, TreeError> {
     Ok(items)
 }
 
-/// Returns the files of a package as items.
 fn files(bundle: &Bundle) -> Result<Vec<Item>, TreeError> {
     let (components, named) = (components(bundle), bundle.executed_files());
     let kind = |path: &str| {

@@ -2,17 +2,18 @@
 //! never from encrypted to plain, and never without a limit on bytes and time.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::Write;
 use std::net::IpAddr;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use reqwest::Response;
 pub(crate) use reqwest::Url;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, LOCATION};
+use reqwest::{Client, Response};
 
+use super::listing::{TreeError, io_error};
 use super::{Progress, Step};
 use haft_core::grant::local;
 use haft_core::net::{chain, is_loopback, is_loopback_address};
@@ -25,7 +26,7 @@ const MAX_REDIRECTS: usize = 5;
 const CONNECT: Duration = Duration::from_secs(10);
 
 /// Time limit between two reads.
-const IDLE: Duration = Duration::from_secs(30);
+pub(super) const IDLE: Duration = Duration::from_secs(30);
 
 /// Time limit for a complete download: the maximum size over a slow line.
 const TOTAL: Duration = Duration::from_mins(15);
@@ -47,62 +48,28 @@ pub enum DownloadError {
     Elsewhere(String),
     /// The server cannot be reached, or closed the connection.
     #[error("cannot fetch `{url}`: {why}")]
-    Unreachable {
-        /// The URL, without its query.
-        url: String,
-        /// The cause.
-        why: String,
-    },
+    Unreachable { url: String, why: String },
     /// The server returned an error status.
     #[error("cannot fetch `{url}`: the server answered {status}")]
-    Status {
-        /// The URL.
-        url: String,
-        /// The status, such as `404 Not Found`.
-        status: String,
-    },
+    Status { url: String, status: String },
     /// The redirect is not permitted.
     #[error("`{from}` redirects to `{to}`, {why}")]
-    Redirect {
-        /// The URL that redirects.
-        from: String,
-        /// The target of the redirect.
-        to: String,
-        /// The reason for the refusal.
-        why: &'static str,
-    },
+    Redirect { from: String, to: String, why: &'static str },
     /// The server redirects more than `MAX_REDIRECTS` times.
     #[error("`{0}` redirects more than {MAX_REDIRECTS} times")]
     Redirects(String),
     /// The file exceeds the limit.
     #[error("`{url}` is larger than {most} bytes")]
-    TooLarge {
-        /// The URL.
-        url: String,
-        /// The limit, in bytes.
-        most: u64,
-    },
+    TooLarge { url: String, most: u64 },
     /// The response ended before its `Content-Length`.
     #[error("`{url}` ended after {got} of {expected} bytes")]
-    Truncated {
-        /// The URL.
-        url: String,
-        /// The announced length, in bytes.
-        expected: u64,
-        /// The received length, in bytes.
-        got: u64,
-    },
+    Truncated { url: String, expected: u64, got: u64 },
     /// The download exceeded its time limit.
     #[error("`{0}` did not arrive within {most} minutes", most = TOTAL.as_secs() / 60)]
     TimedOut(String),
     /// The file cannot be written.
-    #[error("cannot write `{}`: {source}", path.display())]
-    Write {
-        /// The file.
-        path: PathBuf,
-        /// The error of the write.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Write(#[from] TreeError),
 }
 
 /// Downloads `url`, at most `most` bytes, to the new read-only file `to`. Returns its size in bytes.
@@ -144,17 +111,14 @@ pub(super) fn is_one_server(one: &str, other: &str) -> bool {
 /// Downloads a document of at most `most` bytes, in the media type `accept`.
 pub(super) async fn document(url: &str, most: usize, accept: &'static str) -> Result<Vec<u8>, DownloadError> {
     let fetching = async {
-        let (mut response, mut text) = (respond(url, accept).await?, Vec::new());
-        while let Some(chunk) = response.chunk().await.map_err(|error| DownloadError::Unreachable {
-            url: shown_text(url),
-            why: haft_core::report::plain(&chain(&error.without_url())),
-        })? {
-            text.extend_from_slice(&chunk);
-            if text.len() > most {
-                return Err(DownloadError::TooLarge { url: shown_text(url), most: most as u64 });
-            }
+        match read_up_to(respond(url, accept).await?, most).await {
+            Ok((text, true)) => Ok(text),
+            Ok((_, false)) => Err(DownloadError::TooLarge { url: shown_text(url), most: most as u64 }),
+            Err(error) => Err(DownloadError::Unreachable {
+                url: shown_text(url),
+                why: haft_core::report::plain(&chain(&error.without_url())),
+            }),
         }
-        Ok(text)
     };
     tokio::time::timeout(IDLE, fetching).await.map_err(|_| DownloadError::TimedOut(shown_text(url)))?
 }
@@ -196,18 +160,11 @@ impl Hop {
     }
 
     async fn get(&self) -> Result<Response, DownloadError> {
-        let failed = |why: String| DownloadError::Unreachable { url: display_url(&self.url), why };
-        let builder = haft_core::net::client(self.is_encrypted(), is_this_machine(&self.url));
-        let builder = builder
-            .map_err(|error| failed(error.to_string()))?
-            .user_agent(USER_AGENT)
-            .dns_resolver(Names { public_only: self.public_only })
-            .connect_timeout(CONNECT)
-            .read_timeout(IDLE);
-        let client = builder.build().map_err(|error| failed(haft_core::report::plain(&chain(&error))))?;
+        let client = client(self.is_encrypted(), is_this_machine(&self.url), self.public_only);
+        let client = client.map_err(|why| unreachable(&self.url, &why))?;
         let request =
             client.get(self.url.clone()).header(ACCEPT_ENCODING, "identity").header(ACCEPT, self.accept);
-        request.send().await.map_err(|error| failed(haft_core::report::plain(&chain(&error.without_url()))))
+        request.send().await.map_err(|error| unreachable(&self.url, &chain(&error.without_url())))
     }
 
     /// Returns the hop after a redirect, if it is permitted.
@@ -218,9 +175,7 @@ impl Hop {
         let location = location.ok_or_else(|| refuse("nowhere".into(), "without a target"))?;
         let url = self.url.join(location);
         let url = url.map_err(|_| refuse(shown_text(location), "which is not a URL"))?;
-        // A proxy connects instead of haft, so the server's address is unknown.
-        let is_public = response.remote_addr().is_some_and(|address| local(address.ip()).is_none());
-        let next = Self { public_only: self.public_only || is_public, url, ..*self };
+        let next = Self { public_only: self.public_only || is_public(response), url, ..*self };
         match self.objection(&next) {
             Some(why) => Err(refuse(display_url(&next.url), why)),
             None => Ok(next),
@@ -244,10 +199,44 @@ impl Hop {
     }
 }
 
+fn unreachable(url: &Url, why: &str) -> DownloadError {
+    DownloadError::Unreachable { url: display_url(url), why: haft_core::report::plain(why) }
+}
+
+/// Reports whether the responding server has a public address; unknown, and so false, behind a proxy.
+pub(super) fn is_public(response: &Response) -> bool {
+    response.remote_addr().is_some_and(|address| local(address.ip()).is_none())
+}
+
+/// Returns a client with haft's limits, as [`haft_core::net::client`]. With `public_only` it reaches no name with a
+/// private address.
+pub(super) fn client(secure: bool, is_local: bool, public_only: bool) -> Result<Client, String> {
+    let builder = haft_core::net::client(secure, is_local).map_err(|error| error.to_string())?;
+    let builder = builder
+        .user_agent(USER_AGENT)
+        .dns_resolver(Names { public_only })
+        .connect_timeout(CONNECT)
+        .read_timeout(IDLE);
+    builder.build().map_err(|error| chain(&error))
+}
+
+/// Reads the body up to `limit` bytes. Returns whether the body is complete.
+pub(super) async fn read_up_to(mut response: Response, limit: usize) -> reqwest::Result<(Vec<u8>, bool)> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await? {
+        let room = limit - body.len();
+        body.extend(chunk.iter().take(room));
+        if chunk.len() > room {
+            return Ok((body, false));
+        }
+    }
+    Ok((body, true))
+}
+
 /// A DNS resolver that drops addresses that are not permitted.
 #[derive(Clone, Copy)]
-pub(super) struct Names {
-    pub(super) public_only: bool,
+struct Names {
+    public_only: bool,
 }
 
 impl Resolve for Names {
@@ -289,44 +278,27 @@ async fn store(
     if expected.is_some_and(|expected| expected > most) {
         return Err(DownloadError::TooLarge { url, most });
     }
-    let written = |source| DownloadError::Write { path: to.to_owned(), source };
-    let mut file = File::options().write(true).create_new(true).mode(0o600).open(to).map_err(written)?;
-    let _ends = Telling::begin(progress, &url, expected);
+    let mut file = File::options();
+    let file = file.write(true).create_new(true).mode(0o600).open(to);
+    let mut file = file.map_err(io_error("write", to))?;
+    let _transfer = progress.begin(Step::Started { what: &url, total: expected });
     let mut got = 0;
-    let failed = |error: reqwest::Error| haft_core::report::plain(&chain(&error.without_url()));
-    while let Some(chunk) = response
-        .chunk()
-        .await
-        .map_err(|error| DownloadError::Unreachable { url: url.clone(), why: failed(error) })?
-    {
+    let answered = response.url().clone();
+    let failed = |error: reqwest::Error| unreachable(&answered, &chain(&error.without_url()));
+    while let Some(chunk) = response.chunk().await.map_err(failed)? {
         got += chunk.len() as u64;
         if got > most {
             return Err(DownloadError::TooLarge { url, most });
         }
-        file.write_all(&chunk).map_err(written)?;
+        file.write_all(&chunk).map_err(io_error("write", to))?;
         progress.report(Step::Received { bytes: got });
     }
     if let Some(expected) = expected.filter(|expected| *expected != got) {
         return Err(DownloadError::Truncated { url, expected, got });
     }
     let settled = file.set_permissions(fs::Permissions::from_mode(0o444)).and_then(|()| file.sync_all());
-    settled.map_err(written).map(|()| got)
-}
-
-/// Reports the start and the end of a download.
-struct Telling<'a>(&'a Progress);
-
-impl<'a> Telling<'a> {
-    fn begin(progress: &'a Progress, what: &str, total: Option<u64>) -> Self {
-        progress.report(Step::Started { what, total });
-        Self(progress)
-    }
-}
-
-impl Drop for Telling<'_> {
-    fn drop(&mut self) {
-        self.0.report(Step::Finished);
-    }
+    settled.map_err(io_error("write", to))?;
+    Ok(got)
 }
 
 /// Reports whether the URL's host is a loopback address or `localhost`.
@@ -339,7 +311,7 @@ fn address(url: &Url) -> Option<IpAddr> {
 }
 
 /// Renders a URL for messages, without user name, password, query and fragment.
-fn display_url(url: &Url) -> String {
+pub(super) fn display_url(url: &Url) -> String {
     let mut bare = url.clone();
     // These fail only for URLs that cannot have a user name or password.
     let _ = bare.set_username("");

@@ -9,10 +9,11 @@ use std::path::Path;
 use toml_edit::{Array, ArrayOfTables, Document, DocumentMut, InlineTable, Item, Table, TableLike, Value};
 
 pub use self::proposal::{ProposedLine, propose};
+pub(crate) use self::server::toml_value;
 pub use self::server::{NewServer, add_server, grant_process};
 use super::Kind;
 use super::request::Request;
-use haft_core::grant::{CredentialStore, Right};
+use haft_core::grant::Right;
 use haft_manifest::{Name, PluginSecret, SecretSource};
 
 /// Reasons why an entry cannot be changed.
@@ -66,15 +67,15 @@ pub fn add(text: &str, entry: &NewEntry<'_>) -> Result<String, EditError> {
         // An inline array cannot be continued by a `[[table]]`.
         Some(Item::Value(Value::Array(_))) => add_inline(document, entry)?,
         None | Some(Item::ArrayOfTables(_)) => {
-            let new = new_table(entry);
+            let mut new = Table::new();
+            fill(&mut new, false, entry);
             let mut wrapped = DocumentMut::new();
             wrapped.insert(table, Item::ArrayOfTables(ArrayOfTables::from_iter([new])));
             joined(text, &wrapped.to_string())
         }
         Some(_) => return Err(EditError::Form(table)),
     };
-    let is_right = |rest: &toml::Table| *rest == plain(text);
-    if is_right(&without(&added, entry.kind, entry.name)) { Ok(added) } else { Err(EditError::Unsure) }
+    if without(&added, table, entry.name) == plain(text) { Ok(added) } else { Err(EditError::Unsure) }
 }
 
 /// Joins both texts with one empty line between them, in the line ends of the first.
@@ -87,19 +88,15 @@ fn joined(text: &str, new: &str) -> String {
     format!("{body}{gap}{new}")
 }
 
-fn new_table(entry: &NewEntry<'_>) -> Table {
-    let mut table = Table::new();
+fn fill(table: &mut dyn TableLike, is_inline: bool, entry: &NewEntry<'_>) {
     table.insert("name", toml_edit::value(entry.name));
     table.insert(entry.kind.source_key(), toml_edit::value(entry.source));
-    Editing { table: &mut table, is_inline: false }.grant(entry.granted);
-    table
+    Editing { table, is_inline }.grant(entry.granted);
 }
 
 fn add_inline(mut document: DocumentMut, entry: &NewEntry<'_>) -> Result<String, EditError> {
     let mut table = InlineTable::new();
-    table.insert("name", entry.name.into());
-    table.insert(entry.kind.source_key(), entry.source.into());
-    Editing { table: &mut table, is_inline: true }.grant(entry.granted);
+    fill(&mut table, true, entry);
     let array = document.get_mut(entry.kind.table()).and_then(Item::as_array_mut);
     array.ok_or(EditError::Form(entry.kind.table()))?.push(table);
     Ok(document.to_string())
@@ -108,7 +105,7 @@ fn add_inline(mut document: DocumentMut, entry: &NewEntry<'_>) -> Result<String,
 /// Removes an entry with the comments directly above it and in it.
 pub fn remove(text: &str, kind: Kind, name: &str) -> Result<String, EditError> {
     let mut document = parse(text)?;
-    let expected = without(text, kind, name);
+    let expected = without(text, kind.table(), name);
     if expected == plain(text) {
         return Err(EditError::Absent(kind.table(), name.to_owned()));
     }
@@ -141,7 +138,6 @@ pub fn source(text: &str, kind: Kind, name: &str, source: &str) -> Result<String
     changed(text, kind.table(), name, |entry| entry.put(kind.source_key(), source.into()))
 }
 
-/// Changes one entry.
 fn changed(
     text: &str,
     list: &'static str,
@@ -149,6 +145,9 @@ fn changed(
     change: impl FnOnce(&mut Editing<'_>),
 ) -> Result<String, EditError> {
     let mut document = parse(text)?;
+    // Servers are in either of two lists.
+    let is_in_other = list == "mcp_servers" && has(text, "mcp", name) && !has(text, list, name);
+    let list = if is_in_other { "mcp" } else { list };
     let absent = || EditError::Absent(list, name.to_owned());
     match document.get_mut(list) {
         Some(Item::ArrayOfTables(tables)) => {
@@ -166,34 +165,17 @@ fn changed(
     Ok(document.to_string())
 }
 
-/// A right that `[sandbox]` gives to processes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SandboxRight {
-    /// Read this directory.
-    Read(String),
-    /// Write this directory.
-    Write(String),
-    /// Read this credential store.
-    Credentials(CredentialStore),
-    /// Use the network.
-    Network,
-    /// Reach this host, or all of them with `*`.
-    Host(String),
-    /// Use this service of the machine.
-    Service(String),
-}
-
-/// Adds a right to `[sandbox]`, unless it is present.
-pub fn sandbox(text: &str, right: &SandboxRight) -> Result<String, EditError> {
+/// Adds a right of processes to `[sandbox]`, unless it is present: an entry of one of its lists, or the network without
+/// `right`.
+pub fn sandbox(text: &str, right: Option<&Right>) -> Result<String, EditError> {
     let mut document = parse(text)?;
-    Editing { table: document.as_table_mut(), is_inline: false }.inside("sandbox", |sandbox| match right {
-        SandboxRight::Read(path) => sandbox.push("read", path),
-        SandboxRight::Write(path) => sandbox.push("write", path),
-        SandboxRight::Credentials(store) => sandbox.push("credentials", &store.to_string()),
-        SandboxRight::Network => sandbox.put("network", true.into()),
-        SandboxRight::Host(host) => sandbox.push("hosts", host),
-        SandboxRight::Service(service) => sandbox.push("services", service),
-    });
+    let mut editing = Editing { table: document.as_table_mut(), is_inline: false };
+    match right.map(Right::list_entry) {
+        None => editing.inside("sandbox", |sandbox| sandbox.put("network", true.into())),
+        Some(Some((key, entry))) => editing.inside("sandbox", |sandbox| sandbox.push(key, &entry)),
+        // A right with its own key is one of plugins.
+        Some(None) => {}
+    }
     changed_sandbox(text, &document)
 }
 
@@ -291,7 +273,6 @@ impl Editing<'_> {
         }
     }
 
-    /// Sets a pair that is written as `key=value`.
     fn put_pair(&mut self, text: &str) {
         let (key, value) = text.split_once('=').unwrap_or((text, ""));
         self.put(key, value.into());
@@ -352,16 +333,21 @@ fn plain(text: &str) -> toml::Table {
     toml::from_str(text).unwrap_or_default()
 }
 
-/// Parses the text and removes one entry.
-fn without(text: &str, kind: Kind, name: &str) -> toml::Table {
+fn without(text: &str, list: &str, name: &str) -> toml::Table {
     let mut table = plain(text);
-    if let Some(entries) = table.get_mut(kind.table()).and_then(toml::Value::as_array_mut) {
+    if let Some(entries) = table.get_mut(list).and_then(toml::Value::as_array_mut) {
         entries.retain(|entry| entry.get("name").and_then(toml::Value::as_str) != Some(name));
         if entries.is_empty() {
-            table.remove(kind.table());
+            table.remove(list);
         }
     }
     table
+}
+
+fn has(text: &str, list: &str, name: &str) -> bool {
+    let entries = plain(text).remove(list);
+    let mut entries = entries.iter().filter_map(toml::Value::as_array).flatten();
+    entries.any(|entry| entry.get("name").and_then(toml::Value::as_str) == Some(name))
 }
 
 fn name_of(table: &dyn TableLike) -> Option<&str> {

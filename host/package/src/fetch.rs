@@ -78,7 +78,7 @@ struct Raw {
     resolved: Option<String>,
     verdict: Verdict,
     /// A marketplace's description of a plugin without a manifest.
-    manifest: Option<marketplace::Manifest>,
+    manifest: Option<serde_json::Value>,
     notes: Vec<String>,
 }
 
@@ -93,7 +93,11 @@ impl Raw {
         let statements: Vec<_> = beside.map(Statement::Minisign).into_iter().collect();
         let verdict = signature::judge(&statements, Subject::File(&path), fetching.trust, fetching.root);
         let verdict = verdict.map_err(|error| FetchError::Signature { what: what.to_owned(), error })?;
-        Ok(Self { path, is_folder: false, resolved: None, verdict, manifest: None, notes: Vec::new() })
+        Ok(Self::new(path, false, verdict))
+    }
+
+    fn new(path: PathBuf, is_folder: bool, verdict: Verdict) -> Self {
+        Self { path, is_folder, resolved: None, verdict, manifest: None, notes: Vec::new() }
     }
 
     /// Checks a folder, which has no signature.
@@ -117,11 +121,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             {
                 return Raw::folder(market.into(), fetching, &what)?.of_marketplace(plugin, fetching).await;
             }
-            let metadata = metadata.map_err(|source| FetchError::Io {
-                action: "look at",
-                path: path.clone(),
-                source,
-            })?;
+            let metadata = metadata.map_err(io_error("look at", &path))?;
             if metadata.is_dir() {
                 return Raw::folder(path, fetching, &what);
             }
@@ -140,8 +140,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
             let reference: Reference = what.parse()?;
             let pulled = oci::pull(&reference, fetching).await?;
             let resolved = Some(pulled.digest.to_string());
-            let (path, verdict) = (pulled.file, pulled.verdict);
-            Ok(Raw { path, is_folder: false, resolved, verdict, manifest: None, notes: Vec::new() })
+            Ok(Raw { resolved, ..Raw::new(pulled.file, false, pulled.verdict) })
         }
         PackageSource::Git { url, reference, plugin } => {
             let (folder, commit) = git::clone(url, reference.as_deref(), fetching).await?;
@@ -156,8 +155,7 @@ async fn fetch_raw(source: &PackageSource, fetching: &Fetching<'_>) -> Result<Ra
                 return Box::pin(fetch_raw(&archive, fetching)).await;
             }
             // Judged where the package is made: attestations are about the content that npm and uv fetch.
-            let (path, verdict) = (fetching.directory.join(TREE), Verdict::Unsigned);
-            Ok(Raw { path, is_folder: true, resolved: None, verdict, manifest: None, notes: Vec::new() })
+            Ok(Raw::new(fetching.directory.join(TREE), true, Verdict::Unsigned))
         }
     }
 }
@@ -191,15 +189,9 @@ impl Raw {
         let check = |found: &Digest| check(found, expected, source);
         let tree = directory.join(TREE);
         let (resolved, verdict, notes) = (self.resolved, self.verdict, self.notes);
-        let fetched = |content, digest, kept, size| Fetched {
-            content,
-            digest,
-            kept,
-            size,
-            resolved,
-            verdict,
-            left_out: Vec::new(),
-            notes,
+        let fetched = |content, digest, kept, size| {
+            let left_out = Vec::new();
+            Fetched { content, digest, kept, size, resolved, verdict, left_out, notes }
         };
         if self.is_folder {
             let has = |file: &str| self.path.join(file).is_file();
@@ -207,7 +199,7 @@ impl Raw {
                 folder::copy(&self.path, &tree)?
             } else if agent_plugin::is_plugin(has) || self.manifest.is_some() {
                 let left_out = agent_plugin::copy(&self.path, &tree)?;
-                self.manifest.iter().try_for_each(|manifest| manifest.complete(&tree))?;
+                self.manifest.iter().try_for_each(|manifest| marketplace::complete(manifest, &tree))?;
                 left_out
             } else {
                 return Err(FetchError::NoManifest(self.path));
@@ -218,10 +210,9 @@ impl Raw {
             let content = Content::Tree(tree, listing);
             return Ok(Fetched { left_out, ..fetched(content, kept.clone(), kept, size) });
         }
-        let failed = |source| FetchError::Io { action: "read", path: self.path.clone(), source };
-        let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(failed)?;
+        let (digest, size) = Digest::of_file(&self.path, MAX_SIZE).map_err(io_error("read", &self.path))?;
         check(&digest)?;
-        match archive::form(&self.path).map_err(failed)? {
+        match archive::form(&self.path).map_err(io_error("read", &self.path))? {
             None => Err(FetchError::Form(haft_core::report::plain(without_query(source)))),
             Some(Form::Zip) => Err(FetchError::Zip(haft_core::report::plain(without_query(source)))),
             Some(Form::Component) => {
@@ -237,9 +228,7 @@ impl Raw {
             }
         }
     }
-}
 
-impl Raw {
     /// Creates a package from an MCP server in another format. The digest of a bundle is checked before its content; a
     /// package of npm or PyPI has no digest before its installation.
     async fn made(self, foreign: &Foreign, fetching: &Fetching<'_>) -> Result<Fetched, FetchError> {
@@ -247,10 +236,9 @@ impl Raw {
         let (path, expected, to) = (self.path, fetching.expected.clone(), tree.clone());
         let (judged, is_file) = (self.verdict, !self.is_folder);
         let unpack = move || {
-            let failed = |source| FetchError::Io { action: "read", path: path.clone(), source };
-            let (digest, _) = Digest::of_file(&path, MAX_SIZE).map_err(failed)?;
+            let (digest, _) = Digest::of_file(&path, MAX_SIZE).map_err(io_error("read", &path))?;
             check(&digest, expected.as_ref(), &source)?;
-            archive::zip::unpack(&path, &to)?;
+            archive::unpack_whole(&path, Form::Zip, &to)?;
             Ok::<_, FetchError>(digest)
         };
         let digest = if is_file { Some(run_blocking(unpack).await?) } else { None };

@@ -9,15 +9,19 @@ use std::path::Path;
 
 use super::MAX_SIZE;
 use super::inventory::{Inventory, MANIFEST, Unfit};
-use super::listing::{TreeError, io_error, joined, open, refuse_special};
+use super::listing::{TreeError, io_error, open, refuse_special, walk};
 use super::parts::{is_left_out, parts};
 use haft_manifest::Manifest;
 
 /// Copies the package's files from the folder `from` to the new folder `to`. Returns the paths of the other
 /// files, without version control data and generated files.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
-    let (mut seen, mut files) = (Inventory::default(), BTreeSet::new());
-    list(from, "", &mut seen, &mut files)?;
+    // Entries that no package may have are refused, whether or not they belong to the package.
+    let mut files = BTreeSet::new();
+    walk((from, ""), &mut Inventory::default(), &is_left_out, &mut |_, path, _| {
+        files.insert(path);
+        Ok(())
+    })?;
     // An invalid manifest is reported when it is read from the copy.
     let included = match Manifest::load(&from.join(MANIFEST)) {
         Ok(manifest) => parts(from, &manifest),
@@ -33,35 +37,6 @@ pub(super) fn copy(from: &Path, to: &Path) -> Result<Vec<String>, TreeError> {
         copy_listed(&from.join(path), &target, path, &mut inventory)?;
     }
     Ok(files.into_iter().filter(|path| !included.contains(path)).collect())
-}
-
-/// Lists every file of a folder. Refuses entries that no package may have, whether or not they belong to the
-/// package.
-fn list(
-    folder: &Path,
-    inside: &str,
-    inventory: &mut Inventory,
-    files: &mut BTreeSet<String>,
-) -> Result<(), TreeError> {
-    for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
-        let entry = entry.map_err(io_error("list", folder))?;
-        let full = entry.path();
-        let kind = entry.file_type().map_err(io_error("look at", &full))?;
-        if is_left_out(&entry.file_name().to_string_lossy(), kind.is_dir(), inside) {
-            continue;
-        }
-        let path = joined(inside, &entry.file_name())?;
-        if kind.is_dir() {
-            inventory.folder(&path)?;
-            list(&full, &path, inventory, files)?;
-        } else {
-            refuse_special(kind, &path)?;
-            let metadata = entry.metadata().map_err(io_error("look at", &full))?;
-            inventory.file(&path, metadata.len())?;
-            files.insert(path);
-        }
-    }
-    Ok(())
 }
 
 fn copy_listed(from: &Path, to: &Path, path: &str, inventory: &mut Inventory) -> Result<(), TreeError> {
@@ -103,7 +78,6 @@ pub(super) fn write(from: impl Read, to: &Path, most: u64, is_executable: bool) 
     Ok(written)
 }
 
-/// Syncs every file and folder of a tree to disk.
 pub(super) fn sync_tree(folder: &Path) -> Result<(), TreeError> {
     for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
         let entry = entry.map_err(io_error("list", folder))?;

@@ -10,12 +10,13 @@ mod written;
 
 use std::path::Path;
 
+use haft_core::report::plain;
+use haft_manifest::{SecretSource, TextOrSecret, Variable};
 use jiff::Timestamp;
 
 pub use self::error::ForeignError;
-use self::written::Env;
-use crate::semantic::semantic;
 use crate::signature::Verdict;
+use crate::tags::semantic;
 use crate::{Fetching, Foreign, Origin, PackageSource};
 
 /// The remedy for an MCP bundle of the older form.
@@ -54,20 +55,16 @@ pub(super) async fn make(
     fetching: &Fetching<'_>,
 ) -> Result<Made, ForeignError> {
     let now = foreign.values("before").next().map_or_else(now, str::to_owned);
-    let resolved = |version: &str| Some(format!("{version}{AS_OF}{now}"));
-    match &foreign.origin {
+    let made = match &foreign.origin {
         Origin::Npm(name, version) => {
-            let made = npm::make(foreign, (name, version.as_deref()), &now, tree, fetching).await?;
-            Ok(Made { resolved: made.resolved.as_deref().and_then(resolved), ..made })
+            npm::make(foreign, (name, version.as_deref()), &now, tree, fetching).await?
         }
-        Origin::Pypi(name, _) => {
-            let made = pypi::make(foreign, name, tree, fetching).await?;
-            Ok(Made { resolved: made.resolved.as_deref().and_then(resolved), ..made })
-        }
+        Origin::Pypi(name, _) => pypi::make(foreign, name, tree, fetching).await?,
         Origin::File(_) | Origin::Url(_) => {
-            Ok(Made { notes: bundle::make(foreign, tree, fetching).await?, ..Made::default() })
+            Made { notes: bundle::make(foreign, tree, fetching).await?, ..Made::default() }
         }
-    }
+    };
+    Ok(Made { resolved: made.resolved.map(|version| format!("{version}{AS_OF}{now}")), ..made })
 }
 
 fn now() -> String {
@@ -105,22 +102,68 @@ pub(super) fn resolved_version(resolved: &str) -> &str {
     resolved.split_once(AS_OF).map_or(resolved, |(version, _)| version)
 }
 
+/// The value of a server's setting: texts, or the source of a secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Value {
+    Texts(Vec<String>),
+    Secret(SecretSource),
+}
+
+/// Returns the source of a secret: the one that the user gave, or the variable `own`.
+pub(crate) fn secret_source(
+    key: &str,
+    given: &[String],
+    own: Option<&str>,
+) -> Result<Option<SecretSource>, ForeignError> {
+    let wrong = || {
+        let key = plain(key);
+        let why = format!(
+            "it is sensitive and is never stored in a file: put it into a variable and use `--set {key}=env:NAME`"
+        );
+        ForeignError::Value { key, why }
+    };
+    match (given, own) {
+        ([], own) => own.map(|own| own.parse().map(SecretSource::Env)).transpose().map_err(|_| wrong()),
+        ([one], _) => Foreign::secret_place(one).ok_or_else(wrong).map(Some),
+        _ => Err(wrong()),
+    }
+}
+
+/// Describes the source of a secret, for notes.
+pub(crate) fn source_text(source: &SecretSource) -> String {
+    match source {
+        SecretSource::Env(name) => format!("the variable `{name}`"),
+        SecretSource::Keyring(entry) => format!("the keyring's entry `{entry}`"),
+        SecretSource::File(path) => format!("the file `{}`", path.display()),
+    }
+}
+
+/// Names a missing setting, with the author's description.
+pub(crate) fn missing(key: &str, title: Option<&String>) -> String {
+    let title = title.map(|title| format!(" ({})", plain(title))).unwrap_or_default();
+    format!("`{}`{title}", plain(key))
+}
+
 /// Words and variables of a command.
-type Added = (Vec<String>, Vec<(String, Env)>);
+type Added = (Vec<String>, Vec<(String, TextOrSecret)>);
 
 /// Returns the words and variables that the settings of a package of npm or PyPI add to its command. `own` are the
 /// settings that the caller reads itself.
 fn added(foreign: &Foreign, own: &[&str]) -> Result<Added, ForeignError> {
     let (mut words, mut env) = (Vec::new(), Vec::new());
     for (key, value) in &foreign.settings {
+        let wrong = |why: &str| ForeignError::Value { key: key.clone(), why: why.to_owned() };
         match key.split_once('.') {
             _ if key == "arg" => words.push(value.clone()),
-            _ if key == "env" => env.push((value.clone(), Env::variable(value))),
-            Some(("env", name)) => env.push((name.to_owned(), Env::Text(value.clone()))),
+            _ if key == "env" => {
+                let own: Variable = value.parse().map_err(|_| wrong("expected the name of a variable"))?;
+                env.push((value.clone(), TextOrSecret::Secret(SecretSource::Env(own))));
+            }
+            Some(("env", name)) => env.push((name.to_owned(), TextOrSecret::Text(value.clone()))),
             Some(("secret", name)) => {
-                let why = "expected `env:NAME` or `keyring:SERVICE/USER`".to_owned();
-                let value = Env::secret(value).ok_or(ForeignError::Value { key: key.clone(), why })?;
-                env.push((name.to_owned(), value));
+                let source = Foreign::secret_place(value);
+                let source = source.ok_or_else(|| wrong("expected `env:NAME` or `keyring:SERVICE/USER`"))?;
+                env.push((name.to_owned(), TextOrSecret::Secret(source)));
             }
             _ if key == "before" || own.contains(&key.as_str()) => {}
             _ => {
@@ -133,7 +176,6 @@ fn added(foreign: &Foreign, own: &[&str]) -> Result<Added, ForeignError> {
     Ok((words, env))
 }
 
-/// Reports whether the source requests that package code runs at the installation.
 fn is_script_run(foreign: &Foreign) -> Result<bool, ForeignError> {
     match foreign.values("scripts").next() {
         None => Ok(false),

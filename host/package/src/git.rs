@@ -33,21 +33,15 @@ pub(super) async fn clone(
     reference: Option<&str>,
     fetching: &Fetching<'_>,
 ) -> Result<(PathBuf, String), ProgramError> {
-    fetching.progress.report(Step::Started { what: url, total: None });
-    let cloned = Git::new(url, fetching).map(|git| async move { git.clone(url, reference).await });
-    let cloned = match cloned {
-        Ok(cloning) => cloning.await,
-        Err(error) => Err(error),
-    };
-    fetching.progress.report(Step::Finished);
-    cloned
+    let _transfer = fetching.progress.begin(Step::Started { what: url, total: None });
+    Git::new(url, fetching)?.clone(url, reference).await
 }
 
 /// Lists `HEAD`, the branches and the tags of the repository at `url` by their full names, each with its
 /// commit. An annotated tag is also listed as `NAME^{}` with the commit that it points to.
 pub(super) async fn refs(url: &str, fetching: &Fetching<'_>) -> Result<Vec<(String, String)>, ProgramError> {
     let git = Git::new(url, fetching)?;
-    let listed = git.run("ls-remote", ["--quiet", "--", url].into_iter().map(OsStr::new)).await?;
+    let listed = git.run("ls-remote", ["--quiet", "--", url]).await?;
     let line = |line: &str| line.split_once('\t').map(|(commit, name)| (name.to_owned(), commit.to_owned()));
     Ok(listed.lines().filter_map(line).collect())
 }
@@ -83,17 +77,16 @@ impl<'a> Git<'a> {
         let quietly = ["--quiet", "--template=", "--"].map(OsStr::new);
         self.run("init", quietly.into_iter().chain([folder])).await?;
         let fetch = ["--quiet", "--depth=1", "--no-tags", "--", url, reference.unwrap_or("HEAD")];
-        self.run("fetch", fetch.into_iter().map(OsStr::new)).await?;
-        self.run("checkout", ["--quiet", "--detach", "FETCH_HEAD"].into_iter().map(OsStr::new)).await?;
-        let commit = self.run("rev-parse", [OsStr::new("HEAD")]).await?;
+        self.run("fetch", fetch).await?;
+        self.run("checkout", ["--quiet", "--detach", "FETCH_HEAD"]).await?;
+        let commit = self.run("rev-parse", ["HEAD"]).await?;
         Ok((self.folder.clone(), commit.trim().to_owned()))
     }
 
-    /// Runs one git command. Returns its standard output.
-    async fn run<'o>(
+    async fn run(
         &self,
         action: &'static str,
-        more: impl IntoIterator<Item = &'o OsStr>,
+        more: impl IntoIterator<Item = impl AsRef<OsStr>>,
     ) -> Result<String, ProgramError> {
         let mut arguments: Vec<OsString> = Vec::new();
         let local = self.is_local.then_some("protocol.file.allow=always");
@@ -105,7 +98,7 @@ impl<'a> Git<'a> {
             arguments.extend(["-C".into(), self.folder.clone().into()]);
         }
         arguments.push(action.into());
-        arguments.extend(more.into_iter().map(Into::into));
+        arguments.extend(more.into_iter().map(|word| word.as_ref().to_owned()));
         let limit = if action == "ls-remote" { MAX_LIST } else { MAX_OUTPUT };
         self.runner.run(action, arguments, limit).await
     }

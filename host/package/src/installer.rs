@@ -21,7 +21,8 @@ use async_trait::async_trait;
 
 pub use self::add::{Added, Addition};
 pub use self::candidate::{Candidate, Expected, source_stem};
-pub use self::consent::{Consent, Decision, Operation, Previous, Proposal, UpdateReason};
+pub(crate) use self::consent::UpdateReason;
+pub use self::consent::{Consent, Decision, Operation, Previous, Proposal};
 pub use self::error::InstallError;
 pub use self::restore::Restored;
 pub use self::update::{Newer, Updated};
@@ -34,6 +35,7 @@ use crate::{
     Request, Store, StoreError,
 };
 use haft_core::call::ToolDef;
+use haft_manifest::Name;
 use haft_sandbox::confine::Confiner;
 
 /// Changes the installed entries of a [`Project`]. It reads the project as it was when it was opened; writes
@@ -95,11 +97,16 @@ impl Installer<'_> {
     /// # Errors
     /// The content is missing, or is too damaged to be parsed.
     pub fn installed(&self, pin: &Pin) -> Result<Offered, InstallError> {
+        self.named(pin, Some(pin.name.clone()), pin.name.as_str())
+    }
+
+    /// Returns the installed content of a pin as an entry `name`, or under its declared name, or `stem`.
+    fn named(&self, pin: &Pin, name: Option<Name>, stem: &str) -> Result<Offered, InstallError> {
         let content = match pin.kind {
             Kind::Package => Content::Tree(self.store.tree(&pin.kept), self.store.listing(&pin.kept)?),
             Kind::Plugin => Content::Component(self.component_path(pin)),
         };
-        Ok(Offered::new(&content, &pin.kept, Some(pin.name.clone()), pin.name.as_str())?)
+        Ok(Offered::new(&content, &pin.kept, name, stem)?)
     }
 
     /// Returns the path of a pin's component: in the store, or its local source path.
@@ -165,9 +172,7 @@ impl Installer<'_> {
         }
         Ok(())
     }
-}
 
-impl Installer<'_> {
     /// Removes entries from program.toml and their pins from program.lock, all of them or none. The content
     /// stays in the store: other programs may use it.
     ///
@@ -187,7 +192,6 @@ impl Installer<'_> {
         })
     }
 
-    /// Writes a new entry and its pin.
     fn write_new(&self, candidate: &Candidate, granted: &[Request]) -> Result<(), InstallError> {
         let offered = &candidate.offered;
         let granted = written_in_entry(offered.kind, granted);
@@ -205,7 +209,6 @@ impl Installer<'_> {
         })
     }
 
-    /// Pins an entry and leaves program.toml unchanged.
     fn write_pin(&self, pin: Pin) -> Result<(), InstallError> {
         self.change(|project| {
             let mut lock = project.lock.clone();

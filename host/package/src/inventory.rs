@@ -49,12 +49,7 @@ pub enum Unfit {
     Duplicate(String),
     /// The entry is neither a file nor a folder.
     #[error("`{path}` is {kind}: a package has only files and folders")]
-    Kind {
-        /// The path.
-        path: String,
-        /// The kind, with its article.
-        kind: &'static str,
-    },
+    Kind { path: String, kind: &'static str },
     /// The file is part of haft's own state.
     #[error("haft writes `{0}` when it installs a package; a package must not contain it")]
     Ours(String),
@@ -66,7 +61,6 @@ pub enum Unfit {
     Size,
 }
 
-/// The entries that were admitted so far.
 #[derive(Debug, Default)]
 pub(super) struct Inventory {
     /// Every path in lower case, with its original spelling and whether it is a file.
@@ -94,7 +88,6 @@ impl Inventory {
         if self.size > MAX_SIZE { Err(Unfit::Size) } else { Ok(()) }
     }
 
-    /// Returns the bytes of all files.
     pub(super) fn size(&self) -> u64 {
         self.size
     }

@@ -29,26 +29,27 @@ pub mod registry;
 mod request;
 mod runner;
 pub mod search;
-mod semantic;
 pub mod signature;
 mod store;
 mod tags;
 
 use serde::{Deserialize, Serialize};
 
-pub use self::bundle::{Bundle, BundleError, BundledSkill, Offered, OfferedPlugin};
-pub use self::digest::{Digest, DigestError, Hasher};
+pub(crate) use self::bundle::BundleError;
+pub use self::bundle::{Bundle, BundledSkill, Offered, OfferedPlugin};
+pub use self::digest::{Digest, Hasher};
 pub use self::fetch::{Content, FetchError, FetchGrants, Fetched, Fetching, fetch};
 pub use self::foreign::{ForeignError, SecretField};
 pub use self::installer::{
     Added, Addition, Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Newer,
-    Operation, Previous, Proposal, Restored, ToolLister, UpdateReason, Updated, source_stem,
+    Operation, Previous, Proposal, Restored, ToolLister, Updated, source_stem,
 };
-pub use self::listing::{Listing, TreeError};
-pub use self::lock::{Lock, LockError, Pin, ServerPin, lock_path};
+pub use self::listing::Listing;
+pub(crate) use self::listing::TreeError;
+pub use self::lock::{Lock, Pin, ServerPin, lock_path};
 pub use self::parts::parts;
 pub use self::progress::{Progress, Step};
-pub use self::project::{Change, Project, ProjectEntry, ProjectError, Unchanged};
+pub use self::project::{Change, Project, ProjectEntry, ProjectError};
 pub use self::request::{Limit, Request, more};
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
 pub use haft_core::skill::Skill;
@@ -69,7 +70,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Returns the key of the table.
     pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Package => "packages",
@@ -77,7 +77,6 @@ impl Kind {
         }
     }
 
-    /// Returns the key of an entry that holds its source.
     pub(crate) fn source_key(self) -> &'static str {
         match self {
             Self::Package => "source",

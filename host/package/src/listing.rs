@@ -2,10 +2,10 @@
 //! complete tree, so that one file can be checked without reading the others. Follows no link.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::OFlags;
 
@@ -38,14 +38,7 @@ pub struct Listed {
 pub enum TreeError {
     /// A file cannot be read.
     #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// The action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the action.
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// The tree has an entry that no package may contain.
     #[error(transparent)]
     Unfit(#[from] Unfit),
@@ -72,9 +65,13 @@ impl Listing {
     /// Lists the tree at `root`; returns also the bytes of its files. Refuses links and everything else that is
     /// neither a file nor a folder.
     pub(crate) fn from_folder(root: &Path) -> Result<(Self, u64), TreeError> {
-        let mut walk = Walk { inventory: Inventory::default(), listing: Self::default() };
-        walk.folder(root, "")?;
-        Ok((walk.listing, walk.inventory.size()))
+        let (mut inventory, mut files) = (Inventory::default(), BTreeMap::new());
+        walk((root, ""), &mut inventory, &|_, _, _| false, &mut |full, path, metadata| {
+            let (digest, _) = Digest::of_file(full, MAX_SIZE).map_err(io_error("read", full))?;
+            files.insert(path, Listed { digest, executable: metadata.permissions().mode() & 0o100 != 0 });
+            Ok(())
+        })?;
+        Ok((Self { files }, inventory.size()))
     }
 
     /// Returns the text whose digest identifies the tree.
@@ -161,49 +158,61 @@ fn missing(error: io::Error, path: &str, full: &Path) -> TreeError {
     }
 }
 
+/// Reads a text file of at most `most` bytes.
+pub(super) fn read_text(path: &Path, most: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(most + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > most { Err(io::ErrorKind::FileTooLarge.into()) } else { Ok(text) }
+}
+
 /// Opens a file that is not a link; does not block on a named pipe.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// The state of a walk that lists a tree.
-struct Walk {
-    inventory: Inventory,
-    listing: Listing,
-}
-
-impl Walk {
-    fn folder(&mut self, folder: &Path, inside: &str) -> Result<(), TreeError> {
-        for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
-            let entry = entry.map_err(io_error("list", folder))?;
-            let path = joined(inside, &entry.file_name())?;
-            let kind = entry.file_type().map_err(io_error("look at", &entry.path()))?;
-            if kind.is_dir() {
-                self.inventory.folder(&path)?;
-                self.folder(&entry.path(), &path)?;
-            } else {
-                refuse_special(kind, &path)?;
-                self.file(&entry.path(), path)?;
-            }
+/// Walks the files below `folder`, which is `inside` in its package, but for the entries that `is_skipped` selects by
+/// their names, kinds and folders. Refuses entries that no package may have.
+pub(super) fn walk(
+    (folder, inside): (&Path, &str),
+    inventory: &mut Inventory,
+    is_skipped: &dyn Fn(&str, bool, &str) -> bool,
+    each: &mut dyn FnMut(&Path, String, &Metadata) -> Result<(), TreeError>,
+) -> Result<(), TreeError> {
+    for entry in fs::read_dir(folder).map_err(io_error("list", folder))? {
+        let entry = entry.map_err(io_error("list", folder))?;
+        let full = entry.path();
+        let kind = entry.file_type().map_err(io_error("look at", &full))?;
+        if is_skipped(&entry.file_name().to_string_lossy(), kind.is_dir(), inside) {
+            continue;
         }
-        Ok(())
+        let path = joined(inside, &entry.file_name())?;
+        if kind.is_dir() {
+            inventory.folder(&path)?;
+            walk((full.as_path(), path.as_str()), inventory, is_skipped, each)?;
+        } else {
+            refuse_special(kind, &path)?;
+            let metadata = entry.metadata().map_err(io_error("look at", &full))?;
+            inventory.file(&path, metadata.len())?;
+            each(&full, path, &metadata)?;
+        }
     }
-
-    fn file(&mut self, full: &Path, path: String) -> Result<(), TreeError> {
-        let metadata = fs::symlink_metadata(full).map_err(io_error("look at", full))?;
-        self.inventory.file(&path, metadata.len())?;
-        let (digest, _) = Digest::of_file(full, MAX_SIZE).map_err(io_error("read", full))?;
-        let executable = metadata.permissions().mode() & 0o100 != 0;
-        self.listing.files.insert(path, Listed { digest, executable });
-        Ok(())
-    }
+    Ok(())
 }
 
-/// Returns the path of `name` in the folder `inside` of a package.
 pub(super) fn joined(inside: &str, name: &std::ffi::OsStr) -> Result<String, Unfit> {
     let name = name.to_str().ok_or_else(|| Unfit::Encoding(name.to_string_lossy().into_owned()))?;
     Ok(listed(inside, name))
+}
+
+/// Returns a relative path as a package lists it, without `.`; `None` for a path to the outside.
+pub(super) fn relative(path: &Path) -> Option<String> {
+    let parts = path.components().filter(|part| *part != Component::CurDir);
+    let names = parts.map(|part| match part {
+        Component::Normal(name) => name.to_str(),
+        _ => None,
+    });
+    names.collect::<Option<Vec<&str>>>().map(|names| names.join("/"))
 }
 
 /// Returns `path`, which starts at the folder `folder` of a package, as the package lists it.
@@ -211,7 +220,6 @@ pub(super) fn listed(folder: &str, path: &str) -> String {
     if folder.is_empty() { path.to_owned() } else { format!("{folder}/{path}") }
 }
 
-/// Refuses entries other than regular files.
 pub(super) fn refuse_special(kind: fs::FileType, path: &str) -> Result<(), Unfit> {
     use std::os::unix::fs::FileTypeExt;
     let kind = match kind {

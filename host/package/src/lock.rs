@@ -1,20 +1,17 @@
 //! program.lock: the exact installed content and the recorded consent. Grants nothing: rights are only in
 //! program.toml.
 
-mod servers;
-
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-pub use self::servers::ServerPin;
 use super::digest::{Digest, DigestError};
 use super::disclosure::DisclosureDigests;
 use super::foreign;
-use super::oci::{Reference, SCHEME};
+use super::listing::{TreeError, io_error, read_text};
+use super::oci::Reference;
 use super::signature::Signer;
 use super::{Kind, PackageSource};
 use haft_manifest::Name;
@@ -71,40 +68,37 @@ pub struct Pin {
     pub disclosed: Option<DisclosureDigests>,
 }
 
+/// The agreed tools of one server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServerPin {
+    /// The server's name.
+    pub name: String,
+    /// The digest of the server's configuration.
+    pub configuration: String,
+    /// The digests of each tool, by name.
+    pub tools: BTreeMap<String, String>,
+}
+
 /// Reasons why a lock file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// The file cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the read.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TreeError),
     /// A later haft wrote the file.
     #[error("`{}` has version {version}; this haft supports up to {VERSION}", path.display())]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The version of the file.
-        version: u64,
-    },
+    Newer { path: PathBuf, version: u64 },
     /// haft did not write this content.
     #[error("`{}` is damaged: {why}", path.display())]
-    Damaged {
-        /// The file.
-        path: PathBuf,
-        /// The error.
-        why: String,
-    },
+    Damaged { path: PathBuf, why: String },
 }
 
 impl LockError {
     /// Returns a hint for the user.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::Read { .. } => None,
+            Self::Read(_) => None,
             Self::Newer { .. } => Some("use the haft that wrote it, or a later one"),
             Self::Damaged { .. } => {
                 Some("restore it, or remove it and run `haft add` to agree to everything again")
@@ -113,7 +107,6 @@ impl LockError {
     }
 }
 
-/// The file, as written.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -163,18 +156,10 @@ pub fn lock_path(program: &Path) -> PathBuf {
 impl Lock {
     /// Reads the file at `path`; `None` if it does not exist.
     pub fn load(path: &Path) -> Result<Option<Self>, LockError> {
-        let failed = |source| LockError::Read { path: path.to_owned(), source };
-        let file = match File::open(path) {
-            Ok(file) => file,
-            Err(error) if is_absent(error.kind()) => return Ok(None),
-            Err(error) => return Err(failed(error)),
-        };
-        let mut text = String::new();
-        file.take(MAX_LOCK + 1).read_to_string(&mut text).map_err(failed)?;
-        if text.len() as u64 > MAX_LOCK {
-            return Err(failed(io::ErrorKind::FileTooLarge.into()));
+        match read_text(path, MAX_LOCK) {
+            Err(error) if is_absent(error.kind()) => Ok(None),
+            text => Self::parse(&text.map_err(io_error("read", path))?, path).map(Some),
         }
-        Self::parse(&text, path).map(Some)
     }
 
     fn parse(text: &str, path: &Path) -> Result<Self, LockError> {
@@ -211,7 +196,6 @@ impl Lock {
         self.pins.iter().find(|pin| pin.kind == kind && pin.name.as_str() == name)
     }
 
-    /// Sets the pin of an entry.
     pub(crate) fn put(&mut self, pin: Pin) {
         self.remove(pin.kind, pin.name.as_str());
         self.pins.push(pin);
@@ -221,10 +205,37 @@ impl Lock {
     pub fn remove(&mut self, kind: Kind, name: &str) {
         self.pins.retain(|pin| pin.kind != kind || pin.name.as_str() != name);
     }
+
+    /// Returns the pin of the server called `name` as it is configured.
+    pub fn server(&self, name: &str, configuration: &str) -> Option<&ServerPin> {
+        self.servers.iter().find(|pin| pin.name == name && pin.configuration == configuration)
+    }
+
+    /// Sets the pin of a server, instead of those of its other configurations, and removes those of servers
+    /// that `is_known` does not know.
+    pub fn put_server(&mut self, pin: ServerPin, is_known: impl Fn(&str) -> bool) {
+        self.servers.retain(|own| own.name != pin.name && is_known(&own.name));
+        self.servers.push(pin);
+        self.servers.sort_by(|one, other| one.name.cmp(&other.name));
+    }
 }
 
 fn is_absent(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
+}
+
+/// Returns the source with another tag, branch or commit.
+pub(crate) fn with_tag(source: &PackageSource, tag: &str) -> PackageSource {
+    match source {
+        PackageSource::Git { url, plugin, .. } => {
+            let reference = Some(tag.to_owned());
+            PackageSource::Git { url: url.clone(), reference, plugin: plugin.clone() }
+        }
+        source => match source.to_string().parse::<Reference>() {
+            Ok(reference) => reference.with_tag(tag).source(),
+            Err(_) => source.clone(),
+        },
+    }
 }
 
 impl Pin {
@@ -237,17 +248,11 @@ impl Pin {
     /// Returns the plain source if nothing more exact is known.
     pub fn exact_source(&self) -> PackageSource {
         match (&self.source, &self.resolved) {
-            (PackageSource::Git { url, plugin, .. }, Some(commit)) => {
-                let reference = Some(commit.clone());
-                PackageSource::Git { url: url.clone(), reference, plugin: plugin.clone() }
-            }
+            (source @ PackageSource::Git { .. }, Some(commit)) => with_tag(source, commit),
             (source @ PackageSource::Oci(_), Some(digest)) => {
                 let (reference, digest) = (source.to_string().parse::<Reference>(), digest.parse());
                 match (reference, digest) {
-                    (Ok(reference), Ok(digest)) => {
-                        let exact = reference.at_digest(digest).to_string();
-                        PackageSource::Oci(exact.trim_start_matches(SCHEME).to_owned())
-                    }
+                    (Ok(reference), Ok(digest)) => reference.at_digest(digest).source(),
                     // The fetch reports the error.
                     _ => source.clone(),
                 }

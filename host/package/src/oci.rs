@@ -2,7 +2,7 @@
 //! credential only to the registry that it was stored for.
 //!
 //! - [`Reference`]: `oci://HOST[:PORT]/REPOSITORY[:TAG][@sha256:…]`. Only this machine is reached without TLS.
-//! - [`pull()`], [`describe`], [`resolve`]: a manifest, its one layer ([`Content`]), its signer.
+//! - [`pull()`], [`resolve`]: a manifest, its one layer ([`Content`]), its signer.
 //! - [`tags()`]: the tags of a repository.
 //! - [`push()`]: uploads a component or an archive in a form that other clients can read.
 //!
@@ -10,10 +10,8 @@
 //! by a client library: every response has a size limit, every redirect and token realm is checked before a
 //! request is sent to it, and every retry has an end.
 
-mod content;
 mod credential;
 mod credentials;
-mod document;
 mod error;
 mod exchange;
 mod manifest;
@@ -23,10 +21,11 @@ mod reference;
 mod registry;
 mod token;
 
-pub use self::content::{COMPONENT, Content, PACKAGE};
 pub use self::credentials::{Access, CredentialFiles};
-pub use self::document::tags;
 pub use self::error::{Failure, OciError};
-pub use self::pull::{Described, Pulled, describe, pull, resolve};
+pub use self::manifest::{COMPONENT, Content, PACKAGE};
+pub use self::pull::{Pulled, pull, resolve};
 pub use self::push::{Publication, Pushed, push};
-pub use self::reference::{DEFAULT_TAG, NotAReference, Reference, SCHEME};
+pub(crate) use self::reference::NotAReference;
+pub use self::reference::Reference;
+pub use self::registry::tags;

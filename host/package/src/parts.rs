@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::{Component as Part, Path};
 
 use haft_core::skill;
-use haft_manifest::{Component, Manifest, Transport};
+use haft_manifest::{Component, Manifest};
 
 /// Files that belong to a package if they exist: texts for models and people.
 const READ: &[&str] = &[skill::FILE, "README.md", "README", "README.txt", "CHANGELOG.md"];
@@ -96,23 +96,13 @@ impl Search<'_> {
 
     /// Adds a named file; returns `None` if the path points outside the package.
     fn named(&mut self, written: &str) -> Option<String> {
-        let parts = Path::new(written).components().filter(|part| *part != Part::CurDir);
-        let names = parts.map(|part| match part {
-            Part::Normal(name) => name.to_str(),
-            _ => None,
-        });
-        let path = names.collect::<Option<Vec<&str>>>()?.join("/");
+        let path = super::listing::relative(Path::new(written))?;
         (path != LOCK && self.file(&path)).then_some(path)
     }
 
     /// Adds the files that command lines name. A program in a subfolder is added with the complete folder.
     fn commands(&mut self, manifest: &Manifest) {
-        let tools = manifest.tools.iter().map(|tool| &tool.command.value);
-        let servers = manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
-            Transport::Stdio { command, .. } => Some(&command.value),
-            Transport::Http { .. } => None,
-        });
-        for word in tools.chain(servers).flatten().filter(|word| is_path(word)) {
+        for word in manifest.commands().flatten().filter(|word| is_path(word)) {
             let Some(path) = self.named(word) else { continue };
             if let Some((folder, _)) = path.rsplit_once('/') {
                 self.tree(folder, MAX_DEPTH);
@@ -121,7 +111,6 @@ impl Search<'_> {
         }
     }
 
-    /// Adds texts for people and models.
     fn texts(&mut self) {
         for name in READ.iter().filter(|name| **name != skill::FILE) {
             self.file(name);
@@ -135,7 +124,6 @@ impl Search<'_> {
         }
     }
 
-    /// Adds a file, or a folder with all its files.
     fn whole(&mut self, path: &str) {
         if self.is_folder(path) {
             self.tree(path, MAX_DEPTH);

@@ -42,11 +42,26 @@ impl Progress {
         Self(Some(Arc::new(listener)))
     }
 
+    /// Reports the first step of a transfer, and its end when the result is dropped.
+    pub(crate) fn begin(&self, step: Step<'_>) -> Transfer<'_> {
+        self.report(step);
+        Transfer(self)
+    }
+
     /// Reports a step.
     pub fn report(&self, step: Step<'_>) {
         if let Some(listener) = &self.0 {
             listener(step);
         }
+    }
+}
+
+/// A running transfer.
+pub(crate) struct Transfer<'a>(&'a Progress);
+
+impl Drop for Transfer<'_> {
+    fn drop(&mut self) {
+        self.0.report(Step::Finished);
     }
 }
 

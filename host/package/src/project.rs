@@ -13,8 +13,9 @@ use rustix::fs::FlockOperation;
 
 pub use self::entries::ProjectEntry;
 use super::edit::EditError;
+use super::listing::{TreeError, io_error};
 use super::lock::{Lock, LockError, lock_path};
-use super::store::{Store, StoreError};
+use super::store::{Held, POLL_INTERVAL, Store, StoreError, locked_within};
 use haft_core::replace::New;
 use haft_core::report::{Report, plain};
 use haft_manifest::{MAX_FILE, Manifest, folder_of};
@@ -22,19 +23,10 @@ use haft_manifest::{MAX_FILE, Manifest, folder_of};
 /// Time limit for a change that waits for another haft's change.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Interval between two attempts to lock.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
-
 /// Time limit for a program start that waits for a change by another process. After it the files are read
 /// unlocked: any process that can read a folder can lock it, tools included, and must not block a program that
 /// way.
 const READ_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A shared lock: while it is held, no other haft changes the programs of a folder.
-#[derive(Debug)]
-pub struct Unchanged {
-    _lock: File,
-}
 
 /// Both files, as read.
 #[derive(Clone, Debug)]
@@ -71,15 +63,8 @@ pub enum ProjectError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A file cannot be read or written.
-    #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// The action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the action.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// An entry cannot be changed.
     #[error("`{}` was not changed: {error}", path.display())]
     Edit {
@@ -140,11 +125,6 @@ impl ProjectError {
     }
 }
 
-fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ProjectError {
-    let path = path.to_owned();
-    move |source| ProjectError::Io { action, path, source }
-}
-
 impl Project {
     /// Reads both files in a consistent state, never in the middle of a change by another haft process. A
     /// missing program.toml reads as an empty one.
@@ -158,15 +138,15 @@ impl Project {
         Self::read(path)
     }
 
-    /// Locks the program at `path` against changes by other hafts; `None` if it cannot be locked, in which case
+    /// Locks the program at `path` against changes by other hafts while the result exists; `None` if it cannot be locked, in which case
     /// the files are read anyway.
-    pub async fn unchanged(path: &Path) -> Option<Unchanged> {
+    pub async fn unchanged(path: &Path) -> Option<Held> {
         let real = fs::canonicalize(path).ok()?;
         let folder = File::open(parent_of(&real)).ok()?;
         let begun = Instant::now();
         loop {
             match rustix::fs::flock(folder.as_fd(), FlockOperation::NonBlockingLockShared) {
-                Ok(()) => return Some(Unchanged { _lock: folder }),
+                Ok(()) => return Some(Held { _lock: folder }),
                 Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < READ_TIMEOUT => {
                     tokio::time::sleep(POLL_INTERVAL).await;
                 }
@@ -182,7 +162,7 @@ impl Project {
             entries::check_signers(&manifest)?;
             manifest
         } else {
-            let folder = folder_of(path).map_err(failed("find", path))?;
+            let folder = folder_of(path).map_err(io_error("find", path))?;
             Manifest { path: path.to_owned(), folder, ..Manifest::default() }
         };
         let lock = Lock::load(&lock_path(path))?.unwrap_or_default();
@@ -212,7 +192,8 @@ impl Project {
         // A link to a program.toml stays a link; the lock file is beside the link.
         let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         let folder = parent_of(&real);
-        let opened = File::open(folder).map_err(failed("open", folder))?;
+        let opened =
+            File::open(folder).map_err(|error| ProjectError::from(io_error("open", folder)(error)))?;
         let _alone = locked(opened, folder, FlockOperation::NonBlockingLockExclusive)?;
         let project = Self::read(path)?;
         let Change { text, lock } = change(&project)?;
@@ -238,33 +219,32 @@ impl Project {
         }
         let (before, is_lock_new) = (fs::read(&place).ok(), new_lock.is_some());
         if let Some(new) = new_lock {
-            new.put().map_err(failed("write", &place))?;
+            new.put().map_err(io_error("write", &place))?;
         }
         if let Some(new) = new_text
-            && let Err(error) = new.put().map_err(failed("write", path))
+            && let Err(error) = new.put().map_err(io_error("write", path))
         {
             if is_lock_new {
                 take_back(&place, before.as_deref());
             }
-            return Err(error);
+            return Err(error.into());
         }
         for folder in [parent_of(&place), parent_of(path)] {
-            File::open(folder).and_then(|folder| folder.sync_all()).map_err(failed("write", folder))?;
+            File::open(folder).and_then(|folder| folder.sync_all()).map_err(io_error("write", folder))?;
         }
         Ok(())
     }
 }
 
-/// Returns a new content for one of both files.
 fn new<'a>(path: &'a Path, text: &'a str) -> Result<New<'a>, ProjectError> {
-    New::write(path, text.as_bytes(), 0o644).map_err(failed("write", path))
+    Ok(New::write(path, text.as_bytes(), 0o644).map_err(io_error("write", path))?)
 }
 
 /// Restores the previous lock file, because a pin without its entry has no agreement.
 fn take_back(place: &Path, before: Option<&[u8]>) {
     let put = match before {
-        None => fs::remove_file(place).map_err(failed("remove", place)),
-        Some(bytes) => New::write(place, bytes, 0o644).and_then(New::put).map_err(failed("write", place)),
+        None => fs::remove_file(place).map_err(io_error("remove", place)),
+        Some(bytes) => New::write(place, bytes, 0o644).and_then(New::put).map_err(io_error("write", place)),
     };
     if let Err(error) = put {
         tracing::warn!("a pin without an entry remains: {error}");
@@ -272,38 +252,26 @@ fn take_back(place: &Path, before: Option<&[u8]>) {
 }
 
 fn read(path: &Path) -> Result<Option<String>, ProjectError> {
-    match haft_manifest::read_bounded(path) {
-        Ok(bytes) if bytes.len() > MAX_FILE => Err(Manifest::parse_bytes(&bytes, path).err().map_or_else(
-            || failed("read", path)(io::ErrorKind::FileTooLarge.into()),
-            ProjectError::Manifest,
-        )),
-        Ok(bytes) => match String::from_utf8(bytes) {
-            Ok(text) => Ok(Some(text)),
-            Err(error) => Err(failed("read", path)(io::Error::new(io::ErrorKind::InvalidData, error))),
-        },
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(failed("read", path)(error)),
+    let failed = |error| ProjectError::from(io_error("read", path)(error));
+    let bytes = match haft_manifest::read_bounded(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        bytes => bytes.map_err(failed)?,
+    };
+    if bytes.len() > MAX_FILE {
+        let wrong = Manifest::parse_bytes(&bytes, path).err();
+        return Err(wrong.map_or_else(|| failed(io::ErrorKind::FileTooLarge.into()), ProjectError::Manifest));
     }
+    let text = String::from_utf8(bytes);
+    text.map(Some).map_err(|error| failed(io::Error::new(io::ErrorKind::InvalidData, error)))
 }
 
-/// Returns the folder of a file.
 fn parent_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Locks the open folder `file` until the returned file is dropped.
 fn locked(file: File, folder: &Path, operation: FlockOperation) -> Result<File, ProjectError> {
-    let begun = Instant::now();
-    loop {
-        match rustix::fs::flock(file.as_fd(), operation) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < LOCK_TIMEOUT => {
-                std::thread::sleep(POLL_INTERVAL);
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(ProjectError::Busy(folder.to_owned())),
-            Err(error) => return Err(failed("lock", folder)(error.into())),
-        }
-    }
+    let locked = locked_within(file, folder, operation, LOCK_TIMEOUT)?;
+    locked.ok_or_else(|| ProjectError::Busy(folder.to_owned()))
 }
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 //! a source of haft. Requests only the registry that the user named, and installs nothing.
 
 mod entry;
-mod error;
 mod input;
 mod resolve;
 
@@ -12,10 +11,9 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use self::entry::{Answer, Meta, Status};
-pub use self::error::RegistryError;
+use self::entry::{Answer, Status};
 use crate::download::{self, DownloadError};
-use crate::{Digest, PackageSource};
+use crate::{Digest, ForeignError, PackageSource};
 
 /// Limit on the bytes of an answer: an entry with a hundred settings takes a tenth.
 const MAX_ANSWER: usize = 1 << 20;
@@ -86,6 +84,56 @@ pub enum Start {
     },
 }
 
+/// Reasons why a server of a registry cannot be installed.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// The text is no name.
+    #[error(
+        "expected `mcp:NAMESPACE/NAME` or `mcp:NAMESPACE/NAME@VERSION`, as the registry calls the server"
+    )]
+    Name,
+    /// The registry does not answer.
+    #[error(transparent)]
+    Download(#[from] DownloadError),
+    /// The answer is not of the form of the API and the schema.
+    #[error("the registry's answer cannot be parsed: {0}")]
+    Unreadable(String),
+    /// The registry has no such server or version.
+    #[error("the registry has no `{name}`")]
+    Unknown {
+        /// The name, perhaps with a version.
+        name: String,
+        /// Similar names.
+        near: Vec<String>,
+    },
+    /// The entry, or a value for it, cannot be used by haft.
+    #[error(transparent)]
+    Foreign(#[from] ForeignError),
+    /// No installable form, with a remedy.
+    #[error("{what}")]
+    Elsewhere {
+        /// The form.
+        what: String,
+        /// The remedy.
+        way_out: String,
+    },
+}
+
+impl RegistryError {
+    /// Returns a hint for the user, if there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Unknown { near, .. } if near.is_empty() => {
+                Some("write names as in the registry, such as `io.github.owner/server`".to_owned())
+            }
+            Self::Unknown { near, .. } => Some(format!("it has `{}`", near.join("`, `"))),
+            Self::Elsewhere { way_out, .. } => Some(way_out.clone()),
+            Self::Foreign(error) => error.hint(),
+            _ => None,
+        }
+    }
+}
+
 impl Wanted {
     /// Returns the server's name, without its namespace.
     pub fn stem(&self) -> &str {
@@ -97,10 +145,8 @@ impl Wanted {
     /// # Errors
     /// The text is not a name of a registry (schema 2025-12-11).
     pub fn parse(text: &str) -> Result<Self, RegistryError> {
-        let (name, version) = match text.split_once('@') {
-            Some((name, version)) => (name, Some(version)),
-            None => (text, None),
-        };
+        let parts = text.split_once('@');
+        let (name, version) = parts.map_or((text, None), |(name, version)| (name, Some(version)));
         let fits = |text: &str, also: &str| {
             !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || also.contains(c))
         };
@@ -135,14 +181,6 @@ struct Metadata {
     next_cursor: Option<String>,
 }
 
-#[derive(Deserialize)]
-struct Listed {
-    server: Named,
-    #[serde(rename = "_meta", default)]
-    meta: Meta,
-}
-
-/// A server as a list has it.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Named {
     pub(crate) name: String,
@@ -157,7 +195,7 @@ impl Page {
     fn servers(self) -> impl Iterator<Item = Named> {
         let listed = self.servers.into_iter().filter_map(|value| serde_json::from_value(value).ok());
         listed
-            .filter(|listed: &Listed| listed.meta.status() != Some(Status::Deleted))
+            .filter(|listed: &Answer<Named>| listed.meta.status() != Some(Status::Deleted))
             .map(|listed| listed.server)
     }
 }
@@ -219,17 +257,12 @@ impl Registry {
         serde_json::from_slice(&text).map_err(|error| RegistryError::Unreadable(why(error)))
     }
 
-    /// Returns the error for an unknown name, with similar names.
     async fn unknown(&self, wanted: &Wanted) -> RegistryError {
         // A registry need not search.
-        let near = match self.page(wanted.stem(), MAX_NEAR, "").await {
-            Ok(page) => page.servers().collect(),
-            Err(error) => {
-                tracing::debug!("cannot suggest names: {error}");
-                Vec::new()
-            }
-        };
-        let near = near.into_iter().take(MAX_NEAR).map(|server| haft_core::report::plain(&server.name));
+        let page = self.page(wanted.stem(), MAX_NEAR, "").await;
+        let page = page.inspect_err(|error| tracing::debug!("cannot suggest names: {error}")).ok();
+        let near = page.into_iter().flat_map(Page::servers).take(MAX_NEAR);
+        let near = near.map(|server| haft_core::report::plain(&server.name));
         let version = wanted.version.as_ref().map(|version| format!("@{version}")).unwrap_or_default();
         RegistryError::Unknown { name: format!("{}{version}", wanted.name), near: near.collect() }
     }

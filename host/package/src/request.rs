@@ -132,17 +132,16 @@ impl Request {
 
 impl Limit {
     fn is_within(&self, agreed: &str) -> bool {
-        let size = |name: &str| {
-            agreed.strip_prefix(name).and_then(|rest| units::parse_size(rest.strip_prefix('=')?).ok())
-        };
-        match self {
-            Self::Memory(bytes) => size("memory").is_some_and(|agreed| *bytes <= agreed),
-            Self::Result(bytes) => size("result").is_some_and(|agreed| *bytes <= agreed),
-            Self::Disk(bytes) => size("disk").is_some_and(|agreed| *bytes <= agreed),
-            Self::Time(time) => agreed
-                .strip_prefix("time=")
-                .and_then(|agreed| units::parse_duration(agreed).ok())
-                .is_some_and(|agreed| *time <= agreed),
+        let Some((name, agreed)) = agreed.split_once('=') else { return false };
+        let size =
+            |own: &str, bytes| name == own && units::parse_size(agreed).is_ok_and(|most| bytes <= most);
+        match *self {
+            Self::Memory(bytes) => size("memory", bytes),
+            Self::Result(bytes) => size("result", bytes),
+            Self::Disk(bytes) => size("disk", bytes),
+            Self::Time(time) => {
+                name == "time" && units::parse_duration(agreed).is_ok_and(|most| time <= most)
+            }
         }
     }
 }
@@ -174,12 +173,10 @@ pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
     new.iter().filter(is_new).collect()
 }
 
-/// Returns the rights of a grant table.
 pub(super) fn table_requests(plugin_name: Option<&str>, table: &GrantTable) -> Vec<Request> {
     table.rights().into_iter().map(|right| Request::Right(plugin_name.map(str::to_owned), right)).collect()
 }
 
-/// Returns the limits above the defaults.
 pub(super) fn limits_requests(plugin_name: Option<&str>, limits: &Limits) -> Vec<Request> {
     let usual = Limits::default();
     let memory = (limits.memory > usual.memory).then_some(Limit::Memory(limits.memory));
@@ -220,7 +217,6 @@ pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
     std::iter::once(Request::Server(server.name.as_str().to_owned(), line)).chain(variables).collect()
 }
 
-/// Converts the request of a component for another host.
 pub(super) fn act_requests(asked: &Asked) -> Vec<Request> {
     let right = |right| Request::Right(None, right);
     match asked {

@@ -58,37 +58,19 @@ pub enum ProgramError {
     Missing(&'static str),
     /// The program cannot be started.
     #[error("cannot run `{program}`: {why}")]
-    Start {
-        /// The program.
-        program: &'static str,
-        /// The error of the start.
-        why: String,
-    },
+    Start { program: &'static str, why: String },
     /// The program failed.
     #[error("`{program} {action}` failed: {why}")]
-    Failed {
-        /// The program.
-        program: &'static str,
-        /// The program's subcommand.
-        action: &'static str,
-        /// The program's error output.
-        why: String,
-    },
+    Failed { program: &'static str, action: &'static str, why: String },
     /// The program exceeded its time limit.
     #[error("`{program} {action}` did not finish within {most} minutes", most = TIMEOUT.as_secs() / 60)]
-    TimedOut {
-        /// The program.
-        program: &'static str,
-        /// The program's subcommand.
-        action: &'static str,
-    },
+    TimedOut { program: &'static str, action: &'static str },
     /// The fetch exceeds the size limit.
     #[error("the content of `{0}` is larger than {most} MiB", most = MAX_FETCHED >> 20)]
     TooLarge(&'static str),
 }
 
 impl ProgramError {
-    /// Returns a hint for the user, if there is one.
     pub(super) fn hint(&self) -> Option<&'static str> {
         match self {
             Self::Missing("git") => Some("install git, or give an archive of the repository"),
@@ -109,7 +91,7 @@ fn root(program: &'static str, directory: &Path) -> Result<Root, ProgramError> {
 /// A program that writes the directory of a fetch, and nothing else but its caches.
 pub(super) struct Runner<'a> {
     name: &'static str,
-    program: PathBuf,
+    pub(super) program: PathBuf,
     fetching: &'a Fetching<'a>,
     grant: Grant,
 }
@@ -132,15 +114,9 @@ impl<'a> Runner<'a> {
         Ok(Self { name, program, fetching, grant })
     }
 
-    /// Returns the program with the right to read `directory`.
     pub(super) fn reading(self, directory: &Path) -> Result<Self, ProgramError> {
         let root = root(self.name, directory)?;
         Ok(Self { grant: self.grant.with_read(root), ..self })
-    }
-
-    /// Returns the program's file.
-    pub(super) fn program(&self) -> &Path {
-        &self.program
     }
 
     /// Runs one command, called `action` in errors. Returns at most `limit` characters of its standard output.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use self::cache::Cache;
 use self::cache::Kept;
-pub use self::sources::{FILE, Sources, SourcesError};
+pub use self::sources::{FILE, Sources};
 use crate::agent_plugin::{MarketplaceError, marketplace};
 use crate::git;
 use crate::registry::{Registry, RegistryError, Wanted};
@@ -237,7 +237,6 @@ impl Installer<'_> {
         Ok(kept)
     }
 
-    /// The plugins of a marketplace.
     async fn plugins(&self, source: &PackageSource) -> Result<Kept, SearchError> {
         let installing = self.store.install()?;
         let (listed, left_out) = match source {
@@ -281,7 +280,6 @@ async fn servers(registry: &Registry, word: &str) -> Result<Kept, SearchError> {
 }
 
 impl Question<'_> {
-    /// Returns the key of the answer in the cache.
     fn key(&self) -> String {
         match self {
             Self::Marketplace(source) => format!("marketplace {source}"),

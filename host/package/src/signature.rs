@@ -24,7 +24,6 @@
 //!
 //! An invalid signature counts as one of another signer. Of several signatures, one of the signer is enough.
 
-mod attestation;
 mod cosign;
 mod identity;
 mod key;
@@ -37,10 +36,10 @@ use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
 
-pub(crate) use self::attestation::{MAX_DOCUMENT, of_npm, of_pypi};
 pub use self::identity::{Identity, SIGSTORE};
 pub use self::key::{KeyError, PublicKey};
 pub use self::keyless::TrustRoot;
+pub(crate) use self::keyless::{MAX_DOCUMENT, of_npm, of_pypi};
 use super::Digest;
 
 /// Limit on the checked signatures of one package; further ones are ignored.
@@ -293,7 +292,7 @@ fn without_signer(statements: &[Statement], subject: Subject<'_>, root: &TrustRo
     let mut claims = Vec::new();
     for statement in statements {
         match keyless::verify(statement, subject, root) {
-            Some(Ok(verified)) => return Verdict::Signed(Signer::Identity(verified.identity())),
+            Some(Ok(identity)) => return Verdict::Signed(Signer::Identity(identity.lasting())),
             Some(Err(why)) => claims.push(format!("{}, which is invalid: {why}", claim(statement))),
             None => {
                 claims.push(format!("{}, which is not checked without the key: `--key`", claim(statement)));
@@ -303,7 +302,6 @@ fn without_signer(statements: &[Statement], subject: Subject<'_>, root: &TrustRo
     if claims.is_empty() { Verdict::Unsigned } else { Verdict::Unchecked(claims) }
 }
 
-/// Returns the claims of a statement about its signer.
 fn claim(statement: &Statement) -> String {
     match statement {
         Statement::Cosign { certificate: Some(certificate), .. } => cosign::claim_of_pem(certificate),
@@ -325,7 +323,9 @@ fn verify(
         Signer::Identity(identity) => {
             let verified = keyless::verify(statement, subject, root);
             let verified = verified.unwrap_or_else(|| Err("it is not a keyless signature".to_owned()));
-            return Ok(verified.and_then(|verified| verified.is_by(identity)));
+            return Ok(verified.and_then(|found| {
+                if identity.admits(&found) { Ok(()) } else { Err(format!("it is by {}", found.describe())) }
+            }));
         }
     };
     match (statement, subject) {

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 
 pub use self::sweep::{SweepError, Swept, SweptEntry};
 use super::folder::{sync, sync_tree};
@@ -35,7 +36,7 @@ const LOCK: &str = ".lock";
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Interval between two attempts to lock.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A user's store on this machine.
 #[derive(Clone, Debug)]
@@ -68,10 +69,10 @@ pub struct Installing {
     _lock: File,
 }
 
-/// A shared lock on the store: while it exists, `gc` removes nothing.
+/// A shared lock on the store, against `gc`, or on a program, against changes by other hafts.
 #[derive(Debug)]
 pub struct Held {
-    _lock: File,
+    pub(super) _lock: File,
 }
 
 impl Store {
@@ -191,17 +192,24 @@ fn locked(
     operation: FlockOperation,
     patience: Duration,
 ) -> Result<File, StoreError> {
+    let locked = locked_within(file, path, operation, patience)?;
+    locked.ok_or_else(|| StoreError::Busy(path.parent().unwrap_or(path).to_owned()))
+}
+
+/// Locks the open `file` at `path`; `None` if another process holds the lock for all of `patience`.
+pub(super) fn locked_within(
+    file: File,
+    path: &Path,
+    operation: FlockOperation,
+    patience: Duration,
+) -> Result<Option<File>, TreeError> {
     let begun = Instant::now();
     loop {
         match rustix::fs::flock(file.as_fd(), operation) {
-            Ok(()) => return Ok(file),
-            Err(rustix::io::Errno::WOULDBLOCK) if begun.elapsed() < patience => {
-                std::thread::sleep(POLL_INTERVAL);
-            }
-            Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(StoreError::Busy(path.parent().unwrap_or(path).to_owned()));
-            }
-            Err(error) => return Err(io_error("lock", path)(error.into()).into()),
+            Ok(()) => return Ok(Some(file)),
+            Err(Errno::WOULDBLOCK) if begun.elapsed() < patience => std::thread::sleep(POLL_INTERVAL),
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(io_error("lock", path)(error.into())),
         }
     }
 }

@@ -19,6 +19,7 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use jiff::Timestamp;
 use rustix::fs::{FlockOperation, flock};
+use serde::Serialize;
 
 use self::question::{Given, MAX_FILE, RELOAD, digest};
 use haft_core::encoding::hex;
@@ -26,7 +27,8 @@ use haft_core::random;
 use haft_core::tool::{Approver, Decision, Question};
 
 pub use self::question::Origin;
-pub(crate) use self::question::{Answer, Presence, Shown, Waiting};
+use self::question::Waiting;
+pub(crate) use self::question::{Answer, Presence, Shown};
 
 /// The maximum number of waiting questions: more than a person answers before they expire.
 pub(crate) const MAX_QUESTIONS: usize = 64;
@@ -85,17 +87,10 @@ fn names(folder: &Path, is_meant: impl Fn(&str) -> bool) -> io::Result<Vec<Strin
     Ok(names.filter(|name| is_meant(name)).collect())
 }
 
-/// Returns whether a process holds the lock of a file; `None` if the file does not exist.
-fn is_held(path: &Path) -> io::Result<Option<bool>> {
-    let file = match File::open(path) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        file => file?,
-    };
-    Ok(Some(flock(&file, FlockOperation::NonBlockingLockShared).is_err()))
-}
-
 /// A question, and the digest that its answer must contain.
+#[derive(Serialize)]
 pub(crate) struct Found {
+    #[serde(flatten)]
     pub(crate) waiting: Waiting,
     pub(crate) digest: String,
 }

@@ -226,7 +226,6 @@ pub(crate) fn hint(error: &str) -> Option<Hint> {
     Some(Hint { text: text.to_owned(), line: line.map(str::to_owned) })
 }
 
-/// Returns whether the process is running.
 pub(crate) fn is_alive(pid: u32) -> bool {
     let process = i32::try_from(pid).ok().and_then(Pid::from_raw);
     process.is_some_and(|process| test_kill_process(process).is_ok())

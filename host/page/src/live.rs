@@ -4,14 +4,14 @@
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Serialize;
 use tokio::sync::{broadcast, watch};
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::desk::{Desk, Waiting};
+use crate::desk::Desk;
 use crate::history::Row;
 use haft_core::sync::Lock;
 use haft_journal::{Followed, NewLine, View};
@@ -45,7 +45,7 @@ struct Shared {
     followed: Lock<Option<Followed>>,
     rows: broadcast::Sender<Bytes>,
     questions: watch::Sender<Bytes>,
-    is_over: AtomicBool,
+    is_over: CancellationToken,
 }
 
 /// The updates of a tick.
@@ -58,28 +58,21 @@ struct Batch {
     shown: usize,
 }
 
-/// A question as sent to a browser.
-#[derive(Serialize)]
-struct Question {
-    #[serde(flatten)]
-    waiting: Waiting,
-    digest: String,
-}
-
 impl Live {
     /// Creates the updates of the journal in this directory. Nothing is read before a browser connects.
     pub(crate) fn new(journal: PathBuf) -> Self {
         let (rows, _) = broadcast::channel(LATE);
         let (questions, _) = watch::channel(Bytes::from_static(b"[]"));
-        let (followed, is_over) = (Lock::default(), AtomicBool::new(false));
+        let (followed, is_over) = (Lock::default(), CancellationToken::new());
         Self(Arc::new(Shared { journal, followed, rows, questions, is_over }))
     }
 
-    /// Starts the reading thread, until [`Self::stop`].
-    pub(crate) fn start(&self, desk: &Desk) -> io::Result<()> {
+    /// Starts the reading thread, until the returned value is dropped.
+    pub(crate) fn start(&self, desk: &Desk) -> io::Result<DropGuard> {
         let (shared, desk) = (self.0.clone(), desk.clone());
         let run = move || Reader { shared, desk, open: Vec::new(), asked: Vec::new() }.run();
-        std::thread::Builder::new().name("haft-page".into()).spawn(run).map(drop)
+        std::thread::Builder::new().name("haft-page".into()).spawn(run)?;
+        Ok(self.0.is_over.clone().drop_guard())
     }
 
     /// Returns the rows of new lines from now on, as JSON.
@@ -95,10 +88,6 @@ impl Live {
     pub(crate) fn questions(&self) -> watch::Receiver<Bytes> {
         self.0.questions.subscribe()
     }
-
-    pub(crate) fn stop(&self) {
-        self.0.is_over.store(true, Ordering::Relaxed);
-    }
 }
 
 struct Reader {
@@ -112,7 +101,7 @@ struct Reader {
 
 impl Reader {
     fn run(mut self) {
-        while !self.shared.is_over.load(Ordering::Relaxed) {
+        while !self.shared.is_over.is_cancelled() {
             std::thread::sleep(TICK);
             if let Err(error) = self.look() {
                 tracing::debug!(%error, "the dashboard cannot read new events");
@@ -181,10 +170,7 @@ impl Reader {
         let found = self.desk.waiting()?;
         let digests: Vec<_> = found.iter().map(|found| found.digest.clone()).collect();
         if digests != self.asked {
-            let questions =
-                found.into_iter().map(|found| Question { digest: found.digest, waiting: found.waiting });
-            let text = serde_json::to_vec(&questions.collect::<Vec<_>>())?;
-            self.shared.questions.send_replace(text.into());
+            self.shared.questions.send_replace(serde_json::to_vec(&found)?.into());
             self.asked = digests;
         }
         Ok(())

@@ -45,7 +45,6 @@ pub(crate) struct Overview {
     running: Vec<Row>,
     /// The number of calls of today that have ended.
     calls: usize,
-    /// The number of failed calls.
     failed: usize,
     /// The number of failed calls that were refused.
     refused: usize,
@@ -61,7 +60,6 @@ struct Hour {
     failed: usize,
 }
 
-/// A caller of today.
 #[derive(Debug, Default, Serialize)]
 struct Caller {
     name: String,

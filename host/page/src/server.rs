@@ -76,13 +76,13 @@ impl Server {
     /// # Errors
     /// The system provides no random numbers.
     pub fn link(&self) -> io::Result<Link> {
-        self.site.keys().link()
+        self.site.keys.link()
     }
 
     /// Returns a function that makes further links while the server runs.
     pub fn links(&self) -> impl Fn() -> io::Result<Link> + Send + 'static {
         let site = self.site.clone();
-        move || site.keys().link()
+        move || site.keys.link()
     }
 
     /// Serves until `stop` is cancelled, on a separate thread: no other work waits for a browser.
@@ -103,7 +103,7 @@ impl Server {
 
     async fn run(self) {
         let Self { listener, site } = self;
-        let _stops = site.clone().watch();
+        let _stops = site.watch();
         let Ok(listener) = TcpListener::from_std(listener) else { return };
         let room = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
@@ -120,7 +120,6 @@ impl Server {
     }
 }
 
-/// Answers the requests of one connection.
 async fn serve(stream: TcpStream, site: Arc<Site>, _place: OwnedSemaphorePermit) {
     let _ = stream.set_nodelay(true);
     let service = service_fn(move |request| {

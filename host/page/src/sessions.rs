@@ -7,8 +7,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::history;
-use haft_agent::provider::{Message, RequestedCall};
-use haft_agent::{End, Ended, Entry, Line, Restored, Saved, Sessions, Turned};
+use haft_agent::provider::{Message, Prompt, RequestedCall, Turn};
+use haft_agent::{End, Ended, Entry, Line, Restored, Saved, Sessions};
 use haft_core::call::{Attachment, ToolCall};
 use haft_core::sync::Lock;
 use haft_core::tool::{Keep, clip, in_a_line};
@@ -53,14 +53,17 @@ impl Listing {
         let length = length(saved)?;
         let read = (length, today);
         let known = self.known.lock().get(&saved.id).filter(|(known, _)| *known == read).cloned();
-        let row = if let Some((_, row)) = known {
+        let mut row = if let Some((_, row)) = known {
             row
         } else {
             let row = if length <= MAX_LISTED { whole(saved, today)? } else { opening(saved)? };
             self.known.lock().insert(saved.id.clone(), (read, row.clone()));
             row
         };
-        Some(if saved.is_in_use() { in_use(row) } else { row })
+        if let Some(state) = row.get_mut("state").filter(|_| saved.is_in_use()) {
+            *state = "in use".into();
+        }
+        Some(row)
     }
 }
 
@@ -73,13 +76,6 @@ pub(crate) fn one(sessions: &Sessions, id: &str) -> Result<Option<Value>, String
     let lines = saved.lines().map_err(|error| error.to_string())?;
     let row = opening(&saved).unwrap_or_default();
     Ok(Some(json!({ "session": row, "entries": conversation(lines) })))
-}
-
-fn in_use(mut row: Value) -> Value {
-    if let Some(state) = row.get_mut("state") {
-        *state = "in use".into();
-    }
-    row
 }
 
 fn length(saved: &Saved) -> Option<u64> {
@@ -109,7 +105,6 @@ fn whole(saved: &Saved, today: Timestamp) -> Option<Value> {
     }))
 }
 
-/// Returns the usage of a session since a time.
 fn used_since(saved: &Saved, since: Timestamp) -> Value {
     let mut usage = Usage::default();
     for line in saved.lines().unwrap_or_default().into_iter().filter(|line| line.time >= since) {
@@ -218,12 +213,12 @@ fn shown(time: Timestamp, entry: Entry, calls: &mut Vec<RequestedCall>) -> Optio
         ..Shown::default()
     };
     match entry {
-        Entry::Said { text, attachments } => {
+        Entry::Said(Prompt { text, attachments }) => {
             let files = attachments.iter().map(Attachment::mention).collect();
             Some(Shown { files, ..said("you", &text) })
         }
-        Entry::Turn(turned) => {
-            let Turned { reply, usage, model, .. } = *turned;
+        Entry::Turn(turn) => {
+            let Turn { reply, usage, model, .. } = *turn;
             let (cost, count) = (usage.cost.map(Cost::dollars), reply.calls.len());
             let model = Figures { name: model, input: usage.input, output: usage.output, cost, calls: count };
             *calls = reply.calls;

@@ -26,10 +26,8 @@ const SHORTEST: SignedDuration = SignedDuration::from_mins(1);
 /// The maximum delay between the time of a line and its position.
 const SLACK: SignedDuration = SignedDuration::from_mins(1);
 
-/// The number of parts of a curve.
 const PARTS: usize = 48;
 
-/// The statistics of the called tools.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Figures {
     /// The start, in milliseconds since 1970.
@@ -45,11 +43,9 @@ pub(crate) struct Figures {
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct ToolFigures {
     name: String,
-    calls: usize,
-    failed: usize,
+    #[serde(flatten)]
+    whole: Part,
     refused: usize,
-    p50: Option<f32>,
-    p99: Option<f32>,
     curve: Vec<Part>,
     /// The origin, the digest and the grant of the last call.
     origin: Option<String>,
@@ -66,7 +62,6 @@ struct Part {
     p99: Option<f32>,
 }
 
-/// A call in short.
 struct Sample {
     time: Timestamp,
     outcome: Outcome,
@@ -116,7 +111,9 @@ pub(crate) fn figures(directory: &Path, hours: u8) -> io::Result<Figures> {
     }
     let mut tools: Vec<_> =
         tools.into_iter().map(|(name, called)| called.figures(name, since, until)).collect();
-    tools.sort_unstable_by(|first, second| (second.calls, &first.name).cmp(&(first.calls, &second.name)));
+    tools.sort_unstable_by(|first, second| {
+        (second.whole.calls, &first.name).cmp(&(first.whole.calls, &second.name))
+    });
     Ok(Figures { since: since.as_millisecond(), until: until.as_millisecond(), is_cut, tools, unknown })
 }
 
@@ -158,8 +155,7 @@ impl Called {
             }
         }
         let curve = parts.into_iter().map(|part| self::part(part.into_iter())).collect();
-        let Part { calls, failed, p50, p99 } = whole;
-        ToolFigures { name, calls, failed, refused, p50, p99, curve, ..self.last }
+        ToolFigures { name, whole, refused, curve, ..self.last }
     }
 }
 

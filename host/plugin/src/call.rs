@@ -24,13 +24,11 @@ use haft_core::undo::Changes;
 
 /// A call. Immutable once it has begun.
 pub(crate) struct Call {
-    /// The plugin's name.
     pub(crate) plugin: Arc<str>,
     /// Identifies the call among the running ones.
     pub(crate) id: String,
     /// The name that the component itself has for the tool.
     pub(crate) tool: String,
-    /// The arguments, checked against the tool's parameters.
     pub(crate) arguments: Arguments,
     /// The texts among the arguments that could be paths.
     pub(crate) paths: Vec<String>,
@@ -38,9 +36,7 @@ pub(crate) struct Call {
     pub(crate) limits: Limits,
     /// The directories that the call may write; `None` before a call, when the guest has no directories.
     pub(crate) writable: Option<Writable>,
-    /// The caller, if the server identifies callers.
     pub(crate) caller: Option<Arc<str>>,
-    /// Whether the user approved the call.
     pub(crate) approved: bool,
     /// Whether the guest begins on the thread that read the call.
     pub(crate) begins_inline: bool,
@@ -49,7 +45,6 @@ pub(crate) struct Call {
     pub(crate) notes: Notes,
     /// The trace context of the guest's requests.
     pub(crate) trace: Option<TraceParent>,
-    /// The changes of the call.
     pub(crate) changes: Changes,
 }
 
@@ -79,14 +74,11 @@ impl Call {
 
 /// The arguments of a call, stored only in the form for its contract, because they may have many megabytes.
 pub(crate) enum Arguments {
-    /// JSON text.
     Text(String),
-    /// An argument that is converted for the guest.
     Value(Value),
 }
 
 impl Arguments {
-    /// Returns `arguments` for a component of `contract`.
     pub(crate) fn new(contract: Contract, arguments: &Value) -> Self {
         if contract == Contract::Plugin {
             Self::Text(arguments.to_string())
@@ -111,7 +103,6 @@ impl Arguments {
     }
 }
 
-/// Returns the number of bytes of memory that a value holds, more or less.
 pub(crate) fn held(value: &Value) -> usize {
     let own = size_of::<Value>();
     own + match value {
@@ -132,13 +123,11 @@ const CANCEL_GRACE: Duration = Duration::from_millis(10);
 /// Time limit for the clean-up of a guest that has seen the cancellation. Shorter than the wait of the toolbox.
 const CLEANUP_GRACE: Duration = Duration::from_secs(1);
 
-/// A call that a guest works for, and how far it is.
 pub(crate) struct ActiveCall {
     call: Arc<Call>,
     deadline: Instant,
     /// The time at which a polling guest is asked to end, before the deadline.
     warning: Instant,
-    /// Whether the guest was asked to end.
     pub(crate) warned: bool,
     /// Whether the guest asked whether it was cancelled, and it was.
     cancellation_seen: Arc<AtomicBool>,
@@ -146,7 +135,6 @@ pub(crate) struct ActiveCall {
     cancelled: Option<Instant>,
     /// The time that the guest may use of the reading thread.
     inline_time: Option<InlineTime>,
-    /// Messages that the guest wrote.
     pub(crate) logged: usize,
     /// The guest's questions, and the answers.
     pub(crate) asked: Vec<String>,
@@ -164,7 +152,6 @@ pub(crate) enum Stop {
 }
 
 impl ActiveCall {
-    /// Creates a running call, whose time limit begins now.
     pub(crate) fn new(call: Arc<Call>) -> Self {
         let (now, time) = (Instant::now(), call.limits.time);
         let ahead = (time / 10).min(MAX_WARNING);
@@ -230,7 +217,6 @@ impl Deref for ActiveCall {
     }
 }
 
-/// Returns the time for which a guest may continue after a cancellation.
 fn grace_after_cancel(cancellation_seen: &AtomicBool) -> Duration {
     if cancellation_seen.load(Ordering::Relaxed) { CLEANUP_GRACE } else { CANCEL_GRACE }
 }

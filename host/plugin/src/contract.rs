@@ -3,7 +3,6 @@
 //! which also serves hooks.
 
 pub(crate) mod act;
-pub(crate) mod answer;
 pub(crate) mod command;
 pub(crate) mod floats;
 pub(crate) mod guest;
@@ -13,7 +12,6 @@ pub(crate) mod linked;
 pub(crate) mod mcp;
 pub(crate) mod offers;
 pub(crate) mod typed;
-pub(crate) mod version;
 
 /// Rust types of `wit/`, made by wasmtime.
 pub(crate) mod bindings {

@@ -9,8 +9,6 @@
 pub(crate) mod dwarf;
 pub(crate) mod frame;
 pub(crate) mod lines;
-pub(crate) mod modules;
-pub(crate) mod of_plugin;
 pub(crate) mod strip;
 pub(crate) mod symbols;
 pub(crate) mod words;
@@ -22,7 +20,7 @@ use std::sync::Arc;
 use wasmparser::BinaryReaderError;
 use wasmtime::{AsContext, AsContextMut, Config, WasmBacktrace, WasmCoreDump};
 
-use self::dwarf::Debug;
+use self::dwarf::{Debug, Module};
 use self::lines::Lines;
 use self::symbols::{Stack, Symbolizer};
 use haft_core::sync::Lock;
@@ -30,9 +28,6 @@ use haft_core::sync::Lock;
 /// Custom section with the source positions of a component's code: a list of tables, one for each core module, as
 /// CBOR, compressed with zlib.
 pub const LINES_SECTION: &str = "haft:lines";
-
-// The compact form of a compiler's debugging information: the source line of each piece of code, in a section of
-// some kilobytes.
 
 /// Other custom sections to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,8 +48,8 @@ pub fn compact(
     root: &str,
     kept: Kept,
 ) -> Result<(Vec<u8>, Option<Vec<u8>>), BinaryReaderError> {
-    let (modules, _) = modules::read(bytes, LINES_SECTION);
-    let table = |module: &modules::Module<'_>| Debug::of(module)?.table(module, root, module.hash(bytes));
+    let (modules, _) = dwarf::read(bytes, LINES_SECTION);
+    let table = |module: &Module<'_>| Debug::of(module)?.table(module, root, module.hash(bytes));
     let tables: Vec<Lines> = modules.iter().filter_map(table).collect();
     let stripped = match kept {
         Kept::Lines => strip::without(bytes, &|name| dwarf::is_debug(name) || name == "name")?,
@@ -64,9 +59,6 @@ pub fn compact(
     let section = (!tables.is_empty()).then(|| lines::encode(&tables).ok()).flatten();
     Ok((stripped, section))
 }
-
-// Records the calls of a process for an author: the stacks of guests at every tick, and the memory and stack of a
-// trapped guest.
 
 /// Maximum number of recorded stack frames.
 const MAX_DEPTH: usize = 256;
@@ -120,7 +112,6 @@ impl Recorder {
         config.wasm_backtrace_max_frames(NonZero::new(MAX_DEPTH));
     }
 
-    /// Records the stack of a running guest.
     pub(crate) fn sample(&self, store: impl AsContext) {
         if !self.0.profile {
             return;
@@ -132,7 +123,6 @@ impl Recorder {
         }
     }
 
-    /// Records the end of a guest.
     pub(crate) fn ended(&self, error: &wasmtime::Error, store: impl AsContextMut, name: &str) {
         if let Some(dump) = error.downcast_ref::<WasmCoreDump>() {
             self.0.recorded.lock().coredump = Some(dump.serialize(store, name));

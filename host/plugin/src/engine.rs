@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use wasmtime::component::{Component, InstancePre, Linker};
 
@@ -17,13 +18,17 @@ use crate::debug::{Recorder, strip};
 use crate::failure::LoadError;
 use crate::instance::allocator;
 use crate::instance::state::{self, GuestState};
-use crate::threads::epoch::EpochClock;
+use crate::threads::Threads;
 use crate::threads::landlock::LandlockState;
-use crate::threads::{Threads, descriptors};
-use crate::wasi::files::{ProtectedPaths, ProtectedPathsCache};
+use crate::threads::permits::MAX_GUESTS;
+use crate::threads::turns::EpochClock;
+use crate::wasi::capability::MAX_RESOURCES;
+use crate::wasi::files::ProtectedPathsCache;
 use crate::wasi::http::Connector;
 use haft_core::event::Events;
-use haft_core::grant::{Grant, Reach};
+use haft_core::grant::Reach;
+use haft_core::limit::original_open_files;
+use haft_core::net::one_line;
 use haft_core::sync::TryOnceLock;
 
 /// The options of an engine.
@@ -48,30 +53,36 @@ pub struct EngineOptions {
     pub tiered: bool,
 }
 
+/// A component, and its code in the cache.
+pub(super) type CompileResult = Result<(Component, Option<CompiledCode>), LoadError>;
+
 /// Compiles and runs components. Clones share everything.
 #[derive(Clone)]
-pub struct Engine(Arc<EngineShared>);
+pub struct Engine(pub(super) Arc<EngineShared>);
 
-struct EngineShared {
-    options: EngineOptions,
-    /// Made when the first component needs it; or why it could not be.
+pub(super) struct EngineShared {
+    pub(super) options: EngineOptions,
     calls: TryOnceLock<EngineAndImports>,
-    clock: EpochClock,
+    pub(super) clock: EpochClock,
     threads: Threads,
-    client: Arc<Connector>,
+    /// Makes the guests' connections.
+    pub(super) client: Arc<Connector>,
     /// The quick compiler, and the compiler beside calls.
     compilers: [OnceLock<Option<wasmtime::Engine>>; 2],
     /// Opened at the first use; `None` if it cannot be used safely.
     cache: OnceLock<Option<Cache>>,
-    protected_paths: ProtectedPathsCache,
-    compilations: Compilations,
+    /// The paths that stay protected from guests, regardless of their rights.
+    pub(super) protected_paths: ProtectedPathsCache,
+    pub(super) compilations: Compilations,
     idle_slot: Arc<Semaphore>,
 }
 
-/// A wasmtime engine, and everything that components may import.
 struct EngineAndImports {
     engine: wasmtime::Engine,
-    imports: Imports,
+    linker: Linker<GuestState>,
+    /// The linker with the rarely imported interfaces, made for the first component that imports one: most import only
+    /// WASI 0.2.
+    with_later: TryOnceLock<Linker<GuestState>>,
 }
 
 impl EngineAndImports {
@@ -81,7 +92,22 @@ impl EngineAndImports {
             recorder.configure(&mut config);
         }
         let engine = wasmtime::Engine::new(&config)?;
-        Ok(Self { imports: Imports::new(&engine)?, engine })
+        let mut linker = Linker::new(&engine);
+        state::link(&mut linker)?;
+        Ok(Self { engine, linker, with_later: TryOnceLock::new() })
+    }
+
+    fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<GuestState>> {
+        let (imports, engine) = (component.component_type(), component.engine());
+        if !imports.imports(engine).any(|(name, _)| state::has_later(name)) {
+            return self.linker.instantiate_pre(component);
+        }
+        let with_later = || {
+            let mut linker = self.linker.clone();
+            state::link_later(&mut linker)?;
+            wasmtime::error::Ok(linker)
+        };
+        self.with_later.get_or_try_init(with_later)?.instantiate_pre(component)
     }
 
     /// Pools instances if the options ask for it and the address space can be reserved.
@@ -100,7 +126,7 @@ impl Engine {
     /// Returns an engine whose expensive parts start when the first component is compiled or run. A cache that cannot
     /// be used safely is omitted then, with a warning.
     pub fn new(options: &EngineOptions) -> Self {
-        descriptors::make_room();
+        allow_open_files();
         let compilations = Compilations::new(options.events.clone());
         Self(Arc::new(EngineShared {
             options: options.clone(),
@@ -132,49 +158,20 @@ impl Engine {
     /// Returns the restrictions of guests' threads by Landlock that the kernel enforces. If no guest has run yet,
     /// starts a thread for the test.
     pub fn landlock_state(&self) -> LandlockState {
-        self.0.threads.landlock_state()
+        self.0.threads.pools.state()
     }
 
     pub(super) fn wasmtime(&self) -> Result<&wasmtime::Engine, LoadError> {
         self.calls().map(|part| &part.engine)
     }
 
-    pub(super) fn clock(&self) -> &EpochClock {
-        &self.0.clock
-    }
-
     pub(super) fn threads(&self) -> &Threads {
         &self.0.threads
-    }
-
-    /// Returns the recorder of calls.
-    pub(super) fn recorder(&self) -> Option<&Recorder> {
-        self.0.options.recorder.as_ref()
-    }
-
-    /// Returns the connector of the guests' connections.
-    pub(super) fn client(&self) -> &Arc<Connector> {
-        &self.0.client
-    }
-
-    /// Returns the paths that stay protected from a guest with this grant, regardless of its rights.
-    pub(super) fn protected_paths(&self, grant: &Grant) -> Arc<ProtectedPaths> {
-        self.0.protected_paths.for_grant(grant)
-    }
-
-    /// Returns whether instances are made ahead of calls.
-    pub(super) fn prewarms(&self) -> bool {
-        self.0.options.prewarm
     }
 
     /// Returns a permit to hold an idle instance; `None` if the pool is full.
     pub(super) fn idle_slot(&self) -> Option<OwnedSemaphorePermit> {
         self.0.idle_slot.clone().try_acquire_owned().ok()
-    }
-
-    /// Returns the running compilations, with their bound and reports.
-    pub(super) fn compilations(&self) -> &Compilations {
-        &self.0.compilations
     }
 
     /// Returns the cache, if it is usable. Starts the engine, because the cache's key contains its settings.
@@ -197,7 +194,6 @@ impl Engine {
         cache.size(&cache.lookup(&digest.combined_with_docs(source.sibling_wit().as_deref()))?.code)
     }
 
-    /// Returns whether components are compiled quickly at first.
     pub(super) fn is_tiered(&self) -> bool {
         self.0.options.tiered && self.0.options.recorder.is_none()
     }
@@ -220,8 +216,7 @@ impl Engine {
         slot.get_or_init(make).as_ref()
     }
 
-    /// Compiles a component, and caches the code.
-    pub(super) fn compile(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
+    pub(super) fn compile(&self, bytes: &[u8]) -> CompileResult {
         let tier = if self.is_tiered() { Tier::Quick } else { Tier::Optimized };
         let engine = self.wasmtime()?;
         let compiler = if tier == Tier::Quick { self.compiler(tier).unwrap_or(engine) } else { engine };
@@ -230,19 +225,16 @@ impl Engine {
 
     /// Compiles a quickly compiled component again with optimizations, on the calling thread alone, and removes the
     /// old code.
-    pub(super) fn optimize(&self, bytes: &[u8]) -> Result<(Component, Option<CompiledCode>), LoadError> {
+    pub(super) fn optimize(&self, bytes: &[u8]) -> CompileResult {
         let compiler = self.compiler(Tier::Optimized).map_or_else(|| self.wasmtime(), Ok)?;
         self.compile_with(compiler, Tier::Optimized, bytes)
     }
 
-    fn compile_with(
-        &self,
-        compiler: &wasmtime::Engine,
-        tier: Tier,
-        bytes: &[u8],
-    ) -> Result<(Component, Option<CompiledCode>), LoadError> {
+    fn compile_with(&self, compiler: &wasmtime::Engine, tier: Tier, bytes: &[u8]) -> CompileResult {
         let bytes = &*adapt::component(bytes)?;
-        let invalid = |error: wasmtime::Error| LoadError::not_a_component(bytes, &error);
+        let invalid = |error: wasmtime::Error| {
+            LoadError::not_a_component(bytes, || one_line(&error.root_cause().to_string()))
+        };
         bounds::check(bytes).map_err(invalid)?;
         // Components that differ in nothing else are compiled once.
         let stripped = strip::for_compiler(bytes);
@@ -272,9 +264,25 @@ impl Engine {
         Ok((component, Some(code)))
     }
 
-    /// Links a component to everything it may import.
     pub(super) fn link(&self, component: &Component) -> Result<InstancePre<GuestState>, LoadError> {
-        self.calls()?.imports.link(component).map_err(|error| LoadError::link(&error))
+        self.calls()?.link(component).map_err(|error| LoadError::link(&error))
+    }
+}
+
+/// Number of descriptors that all guests may open together, and for haft as many as one guest: a guest with all of
+/// its files open must not prevent another guest, or a child process, from opening one.
+const NEEDED: u64 = ((MAX_GUESTS + 1) * MAX_RESOURCES) as u64;
+
+/// Raises the soft limit of open files to the needed or the allowed number; the default of many systems is 1024.
+fn allow_open_files() {
+    // Stored first, because children get the original limit.
+    original_open_files();
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let limit = maximum.map_or(NEEDED, |maximum| maximum.min(NEEDED));
+    if current.is_some_and(|current| current < limit)
+        && let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: Some(limit), maximum })
+    {
+        tracing::debug!(%error, "limit of open files not raised");
     }
 }
 
@@ -304,36 +312,5 @@ fn key(engine: &wasmtime::Engine) -> String {
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Engine").field("cache", &self.0.cache).finish_non_exhaustive()
-    }
-}
-
-// The imports of components. Most components import only WASI 0.2, so that the rarely imported interfaces are linked
-// for the first component that imports one.
-
-/// The imports that components of one engine may use.
-struct Imports {
-    linker: Linker<GuestState>,
-    /// The linker with the rarely imported interfaces.
-    with_later: TryOnceLock<Linker<GuestState>>,
-}
-
-impl Imports {
-    fn new(engine: &wasmtime::Engine) -> wasmtime::Result<Self> {
-        let mut linker = Linker::new(engine);
-        state::link(&mut linker)?;
-        Ok(Self { linker, with_later: TryOnceLock::new() })
-    }
-
-    fn link(&self, component: &Component) -> wasmtime::Result<InstancePre<GuestState>> {
-        let (imports, engine) = (component.component_type(), component.engine());
-        if !imports.imports(engine).any(|(name, _)| state::has_later(name)) {
-            return self.linker.instantiate_pre(component);
-        }
-        let with_later = || {
-            let mut linker = self.linker.clone();
-            state::link_later(&mut linker)?;
-            wasmtime::error::Ok(linker)
-        };
-        self.with_later.get_or_try_init(with_later)?.instantiate_pre(component)
     }
 }

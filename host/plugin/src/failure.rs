@@ -2,14 +2,13 @@
 //! wasmtime's chain of errors.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use wasmtime::component::ResourceTableError;
 use wasmtime::{Store, Trap};
 use wasmtime_wasi::I32Exit;
 
 use crate::call::Stop;
-use crate::debug::frame::Frame;
+use crate::debug::frame::{Frame, end_of};
 use crate::debug::symbols::{MAX_FRAMES, Stack};
 use crate::debug::words::{self, LastWords};
 use crate::instance::allocator::GUEST_STACK;
@@ -40,6 +39,9 @@ pub enum LoadError {
     /// The core module is a program, but not for WASI preview 1.
     #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
     Adapt(String),
+    /// The file has more sections and functions than this.
+    #[error("has more than {0} sections and functions")]
+    TooMany(usize),
     /// A component that offers nothing to call.
     #[error("exports no function that can be a tool{0}")]
     Nothing(String),
@@ -83,16 +85,15 @@ pub enum LoadError {
 }
 
 impl LoadError {
-    /// Returns the error for bytes that are not a component, by their first bytes or by the compiler's message.
-    pub(super) fn not_a_component(bytes: &[u8], error: &wasmtime::Error) -> Self {
+    /// Returns the error for bytes that are not a component: by their first bytes, or else the parser's `message`.
+    pub(super) fn not_a_component(bytes: &[u8], message: impl FnOnce() -> String) -> Self {
         Self::NotAComponent(match bytes {
             [] => "the file is empty".into(),
             bytes if !bytes.starts_with(b"\0asm") => "it does not begin with the bytes `\\0asm`".into(),
-            _ => one_line(&error.root_cause().to_string()),
+            _ => message(),
         })
     }
 
-    /// Returns the error for a component without a callable export.
     pub(super) fn nothing(exports: &[&str]) -> Self {
         let shown: Vec<String> = exports.iter().take(MAX_SHOWN).map(|name| format!("`{name}`")).collect();
         let more = if exports.len() > MAX_SHOWN { ", …" } else { "" };
@@ -110,7 +111,6 @@ impl LoadError {
     }
 }
 
-/// Exports that an error names.
 const MAX_SHOWN: usize = 5;
 
 /// Returns "`function` of `interface`" if that import is missing.
@@ -135,7 +135,6 @@ pub(super) struct End {
     words: Option<Box<LastWords>>,
     /// The end of the guest's standard error, if that does not contain the failure.
     stderr: Option<String>,
-    /// The stack of the guest.
     pub(super) stack: Stack,
 }
 
@@ -177,7 +176,6 @@ impl Limit {
     }
 }
 
-/// Returns a size in the syntax of program.toml.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [(&str, u32); 3] = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
     let unit = UNITS.into_iter().find(|(_, shift)| count >> shift << shift == count && count >> shift > 0);
@@ -197,7 +195,6 @@ fn with_spare(length: u64) -> u64 {
 }
 
 impl End {
-    /// Creates an end without an exceeded limit.
     pub(super) fn new(what: impl Into<String>) -> Self {
         Self { what: what.into(), limit: None, words: None, stderr: None, stack: Stack::default() }
     }
@@ -256,7 +253,6 @@ fn reason(found: &[Frame]) -> (Option<&str>, &[Frame]) {
 /// Maximum number of characters of a guest's standard error in an error.
 const MAX_STDERR_EXCERPT: usize = 300;
 
-/// Returns the end of the guest of `store`.
 pub(super) fn describe(error: &wasmtime::Error, store: &Store<GuestState>) -> End {
     tracing::debug!(error = format!("{error:?}"), "guest ended");
     let state = store.data();
@@ -278,7 +274,10 @@ fn ending(error: &wasmtime::Error, state: &GuestState, limits: &Limits, transfer
     if let Some(stop) = error.downcast_ref::<Stop>() {
         return match stop {
             Stop::Cancelled => End::new("was cancelled"),
-            Stop::Deadline => End::at_limit(timed_out(limits.time), Limit::Time),
+            Stop::Deadline => {
+                let what = format!("timed out after {:?}: reached its time limit", limits.time);
+                End::at_limit(what, Limit::Time)
+            }
         };
     }
     if let Some(exit) = error.downcast_ref::<I32Exit>() {
@@ -329,24 +328,12 @@ fn host_refusal(error: &wasmtime::Error, limits: &Limits, transfer: usize) -> En
     }
 }
 
-/// Returns the line for an exceeded time limit.
-fn timed_out(limit: Duration) -> String {
-    format!("timed out after {limit:?}: reached its time limit")
-}
-
-/// Returns the end of a guest's standard error.
 fn stderr_excerpt(stderr: &str) -> Option<String> {
     // The reader cannot set the guest's environment.
     let excerpt =
         one_line(stderr.split("note: run with `RUST_BACKTRACE").next().unwrap_or(stderr).trim_end());
-    let beyond = excerpt.chars().count().saturating_sub(MAX_STDERR_EXCERPT);
-    match beyond {
-        0 => (!excerpt.is_empty()).then_some(excerpt),
-        _ => Some(std::iter::once('…').chain(excerpt.chars().skip(beyond)).collect()),
-    }
+    (!excerpt.is_empty()).then(|| end_of(&excerpt, MAX_STDERR_EXCERPT))
 }
-
-// Remedies for a component for another kind of host: one sentence for each kind.
 
 /// Beginnings of interfaces, and the way out. The first that fits is taken.
 const WAYS: &[(&str, &str)] = &[
@@ -369,11 +356,9 @@ const WAYS: &[(&str, &str)] = &[
     ("wasi:", "rebuild it for WASI 0.2 (`wasm32-wasip2`), or for the released WASI 0.3"),
 ];
 
-/// The remedy for all other imports.
 const COMPOSE: &str = "compose it with a component that exports the interface (`wac plug`), or build it \
     without";
 
-/// Returns the remedy for a component that imports `import`, an interface or its function.
 fn way_around(import: &str) -> &'static str {
     let interface = import.rsplit(" of ").next().unwrap_or(import).trim_start_matches('`');
     WAYS.iter().find(|(beginning, _)| interface.starts_with(beginning)).map_or(COMPOSE, |(_, way)| way)

@@ -18,7 +18,6 @@ use haft_core::tool::{
     Caller, Context, Hook, Keep, Notes, Objection, Seen, Session, Tool, ToolError, Whole, clip,
 };
 
-/// The functions of the world `hook`.
 const BEFORE: &str = "before-call";
 const AFTER: &str = "after-call";
 
@@ -93,7 +92,6 @@ impl Hook for PluginHook {
     }
 }
 
-/// Returns the record `call`.
 fn call(seen: &Seen<'_>) -> Value {
     let ToolCall { id, tool, arguments } = seen.call;
     json!({ "id": id, "tool": tool, "arguments": arguments.to_string(), "origin": seen.origin })

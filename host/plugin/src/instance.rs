@@ -4,7 +4,6 @@
 pub(crate) mod allocator;
 pub(crate) mod idle;
 pub(crate) mod prewarm;
-pub(crate) mod reuse;
 pub(crate) mod state;
 
 use std::sync::Arc;
@@ -13,15 +12,14 @@ use tokio::sync::OwnedSemaphorePermit;
 use wasmtime::{AsContextMut, Store, UpdateDeadline};
 
 use super::contract::Contract;
-use super::contract::guest::Guest;
+use super::contract::guest::{Guest, Output};
 use super::contract::linked::LinkedComponent;
 use super::engine::Engine;
 use super::failure::{End, LoadError, describe};
 use crate::call::{Bounds, Call};
 use crate::component::listing::Listed;
-use crate::contract::answer::Output;
 use crate::debug::Recorder;
-use crate::denials::network_decisions::NetworkDecisions;
+use crate::denials::denied_access::NetworkDecisions;
 use crate::instance::state::{GuestState, MAX_HANDLES};
 use crate::options::Belongings;
 use crate::storage;
@@ -51,16 +49,14 @@ pub(super) struct Instance {
 
 impl Instance {
     /// Creates an instance for `call`, with the resources of its plugin.
-    ///
-    /// # Errors
-    /// The end of the guest, if it trapped or was stopped during its instantiation.
+    /// Errors: The end of the guest, if it trapped or was stopped during its instantiation.
     pub(super) async fn create(
         engine: &Engine,
         component: &LinkedComponent,
         belongings: &Belongings,
         call: &Arc<Call>,
     ) -> Result<Self, End> {
-        let recorder = engine.recorder().cloned();
+        let recorder = engine.0.options.recorder.clone();
         let mut store = store(engine, component, belongings, call);
         let samples = recorder.clone();
         store.epoch_deadline_callback(move |mut context| {
@@ -97,24 +93,13 @@ impl Instance {
         denied.opened || !decisions.list().is_empty()
     }
 
-    /// Holds `slot` while the instance waits for a call.
-    pub(super) fn set_aside(&mut self, slot: OwnedSemaphorePermit) {
-        self.slot = Some(slot);
-    }
-
     /// Returns whether the instance was created ahead of its first call, which has not begun.
     pub(super) fn is_prewarmed(&self) -> bool {
         self.slot.is_some() && self.calls == 0
     }
 
-    /// Returns the guest's state.
     pub(super) fn state(&self) -> &GuestState {
         self.store.data()
-    }
-
-    /// Returns the number of served calls.
-    pub(super) fn calls(&self) -> u32 {
-        self.calls
     }
 
     /// Returns whether the instance may serve another call: the last call was not cancelled, reached no limit, and left
@@ -128,21 +113,18 @@ impl Instance {
             && self.guest.is_reusable()
             && budget.exceeded.is_none()
             && !call.cancel.is_cancelled()
-            && reuse::is_clean(table, directories)
+            && idle::is_clean(table, directories)
     }
 
-    /// Prepares the instance for another call.
     pub(super) fn renew(&mut self) {
         self.store.data_mut().renew();
     }
 
-    /// Requests the list of tools. The error is the end of the guest.
     pub(super) async fn list(mut self) -> Result<Result<Listed, LoadError>, End> {
         let listed = Box::pin(bounds(&self.store).hold(self.guest.list(&mut self.store))).await;
         listed.map_err(|error| self.ended(&error))
     }
 
-    /// Requests the prompts and resources. The error is the end of the guest.
     pub(super) async fn offers(mut self) -> Result<Offers, End> {
         let listed = Box::pin(bounds(&self.store).hold(self.guest.offers(&mut self.store))).await;
         listed.map_err(|error| self.ended(&error))
@@ -176,11 +158,11 @@ fn store(
         belongings,
         can_ask: component.kind.contract == Contract::Plugin,
         own_threads: engine.threads().for_guests(),
-        connector: engine.client(),
-        protected_paths: engine.protected_paths(&call.grant),
+        connector: &engine.0.client,
+        protected_paths: engine.0.protected_paths.for_grant(&call.grant),
         decisions: NetworkDecisions::default(),
     };
-    let state = GuestState::new(&guest, engine.threads().turn());
+    let state = GuestState::new(&guest, engine.threads().turns.turn());
     let mut store = Store::new(component.component().engine(), state);
     store.limiter(|state| &mut state.budget);
     let result = usize::try_from(call.limits.result).unwrap_or(usize::MAX);
@@ -194,7 +176,6 @@ fn store(
     store
 }
 
-/// Returns the bounds of the guest's work in `store`.
 fn bounds(store: &Store<GuestState>) -> Bounds {
     let GuestState { shared, turn, .. } = store.data();
     shared.call.bounds(turn.held())

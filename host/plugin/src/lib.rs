@@ -24,7 +24,14 @@ mod threads;
 mod tool;
 mod wasi;
 
-pub use self::component::inspect;
+/// Reads a component's file without running it: its exports, imports, sections and metadata.
+pub mod inspect {
+    pub use crate::component::sections::{
+        Custom, Extern, ExternKind, Producer, Sections, read as read_sections,
+    };
+    pub use crate::contract::act::metadata::{ActMetadata, Asked};
+}
+
 pub use self::component::listing::Uncallable;
 pub use self::component::sections::{ACT_SECTION, CONFIG_SECTION, PROGRAM_SECTION, WIT_SECTION};
 pub use self::component::source::Source;
@@ -35,12 +42,11 @@ pub use self::engine::{Engine, EngineOptions};
 pub use self::failure::LoadError;
 pub use self::hook::PluginHook;
 pub use self::offer::PluginOffer;
-pub use self::options::PluginOptions;
+pub use self::options::{Config, PluginOptions};
 pub use self::plugin::Plugin;
 pub use self::storage::Storage;
 pub use self::threads::landlock::LandlockState;
 pub use self::tool::PluginTool;
-pub use self::wasi::config::Config;
 pub use self::wasi::http::{
     CannedResponse, Injection, InjectionError, Injections, OutgoingRequest, Responder,
 };

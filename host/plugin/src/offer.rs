@@ -98,7 +98,6 @@ impl Tool for PluginOffer {
     }
 }
 
-/// Returns the resources by the URIs that clients see.
 fn seen(prefix: &str, resources: &ResourceList) -> ResourceList {
     let seen = |one: &ResourceDef| ResourceDef { place: format!("{prefix}{}", one.place), ..one.clone() };
     ResourceList {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::contract::act::declared::DeclaredClass;
+use secrecy::{ExposeSecret, SecretString};
+
+use crate::contract::act::metadata::DeclaredClass;
 use crate::storage::Storage;
-use crate::wasi::config::Config;
 use crate::wasi::http::injection::Injections;
 use crate::wasi::http::responder::Responder;
 use haft_core::limit;
@@ -28,6 +29,29 @@ pub struct PluginOptions {
 #[derive(Clone, Default)]
 pub(crate) struct Belongings {
     pub(crate) options: PluginOptions,
-    /// The classes of actions that the component declares.
     pub(crate) classes: Arc<[DeclaredClass]>,
+}
+
+/// A plugin's configuration. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Config(Arc<[(String, SecretString)]>);
+
+impl Config {
+    /// Creates a configuration of these keys and values; haft shows none of them.
+    pub fn new(values: impl IntoIterator<Item = (String, SecretString)>) -> Self {
+        Self(values.into_iter().collect())
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<String> {
+        let found = self.0.iter().find(|(own, _)| own == key);
+        found.map(|(_, value)| value.expose_secret().to_owned())
+    }
+
+    pub(crate) fn keys(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|(key, _)| key.as_str())
+    }
+
+    pub(crate) fn all(&self) -> Vec<(String, String)> {
+        self.0.iter().map(|(key, value)| (key.clone(), value.expose_secret().to_owned())).collect()
+    }
 }

@@ -1,62 +1,58 @@
-//! A plugin: a component whose tools are known. `code` loads or compiles its code at the first call.
+//! A plugin: a component whose tools are known. Its code is loaded or compiled at the first call, and compiled again with
+//! optimizations if a quickly compiled plugin is called often or for long.
 
-mod code;
-
-use std::borrow::Cow;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use serde_json::Value;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use wasmtime::component::Component;
 
-use self::code::Code;
 use super::contract::Contract;
 use super::engine::Engine;
-use super::failure::LoadError;
-use crate::component::adapt;
-use crate::component::discover::{self, Identity};
-use crate::component::listing::{Listing, Uncallable};
+use super::failure::{End, LoadError};
+use crate::component::compile::Tier;
+use crate::component::discover::{self, Code, Discovered, Identity};
+use crate::component::listing::Uncallable;
 use crate::component::offered;
 use crate::component::source::{Digest, Source};
+use crate::contract::linked::LinkedComponent;
+use crate::debug::Recorder;
+use crate::debug::frame::Frame;
 use crate::debug::symbols::Symbols;
-use crate::instance::idle::{self, IdleInstances};
-use crate::instance::reuse::Reuse;
+use crate::instance::idle::{self, IdleInstances, Reuse};
 use crate::options::{Belongings, PluginOptions};
-use crate::threads::shares::Tenant;
+use crate::threads::NoAnswer;
+use crate::threads::permits::Tenant;
 use haft_core::call::{Offers, ToolDef};
 use haft_core::limit::Limits;
+
+/// Number of calls in one process after which quick code is optimized: fewer calls take less time than the compilation.
+const MANY: u64 = 32;
+
+/// Duration of a call from which optimized code pays off for the next one.
+const LONG: Duration = Duration::from_secs(1);
 
 /// A component whose tools are known. Clones share all state.
 #[derive(Clone)]
 pub struct Plugin(pub(super) Arc<PluginShared>);
 
-/// The state that the clones of a [`Plugin`] share.
 pub(super) struct PluginShared {
     pub(super) name: Arc<str>,
-    /// Identifies the plugin where plugins share permits.
     pub(super) number: u64,
     pub(super) engine: Engine,
     pub(super) discovered: Arc<Discovered>,
     code: OnceLock<Result<Code, String>>,
     /// The optimized code, if the first code was compiled quickly.
     optimized: OnceLock<Code>,
-    /// Whether the optimized code is being compiled.
     is_optimizing: AtomicBool,
     pub(super) belongings: Belongings,
-    pub(super) symbols: Symbols,
-    /// The reuse of instances, if enabled.
+    symbols: Symbols,
     pub(super) reuse: Option<Reuse>,
     pub(super) idle: Arc<IdleInstances>,
     pub(super) calls: AtomicU64,
     pub(super) is_prewarming: AtomicBool,
-}
-
-/// The result of discovering a component.
-pub(super) struct Discovered {
-    source: Source,
-    pub(super) digest: Digest,
-    /// The key of the component's record in the cache.
-    key: Digest,
-    pub(super) listing: Listing,
 }
 
 impl Plugin {
@@ -71,14 +67,12 @@ impl Plugin {
         source: Source,
         limits: &Limits,
     ) -> Result<Self, LoadError> {
-        let identity = discover::identify(engine, &source)?;
-        if let Some(listing) = discover::known(engine, &source, &identity) {
-            return Ok(Self::found(engine, name, Discovered::new(source, identity, listing), None));
-        }
-        let (listing, linked) =
-            discover::compile_and_list(engine, name, (&source, &identity), limits).await?;
-        let discovered = Discovered::new(source, identity, listing);
-        Ok(Self::found(engine, name, discovered, linked.map(|(linked, tier)| Code::new(linked, tier))))
+        let identity = Identity::of(engine, source)?;
+        let (discovered, code) = match identity.known(engine) {
+            Some(listing) => (identity.listed(listing), None),
+            None => identity.compile_and_list(engine, name, limits).await?,
+        };
+        Ok(Self::found(engine, name, discovered, code))
     }
 
     /// Returns the plugin of a component whose tools are recorded or in the cache; `None` for any other component.
@@ -86,10 +80,9 @@ impl Plugin {
     /// # Errors
     /// The component cannot be read, or differs from the pinned one.
     pub fn from_cache(engine: &Engine, name: &str, source: Source) -> Result<Option<Self>, LoadError> {
-        let identity = discover::identify(engine, &source)?;
-        let listing = discover::known(engine, &source, &identity);
-        let found = |listing| Self::found(engine, name, Discovered::new(source, identity, listing), None);
-        Ok(listing.map(found))
+        let identity = Identity::of(engine, source)?;
+        let known = identity.known(engine);
+        Ok(known.map(|listing| Self::found(engine, name, identity.listed(listing), None)))
     }
 
     /// Returns the definitions ([`Plugin::definitions`]) of the component with this SHA-256, in hexadecimal, from
@@ -194,18 +187,143 @@ impl Plugin {
     }
 }
 
-impl Discovered {
-    fn new(source: Source, identity: Identity, listing: Listing) -> Self {
-        let Identity { digest, key, .. } = identity;
-        Self { source, digest, key, listing }
+// The information about calls for a plugin's author, read from the component's file, which no guest's thread opens.
+
+impl PluginShared {
+    /// Resolves the functions in which the guest was sampled, if a profile is recorded.
+    pub(crate) async fn name_profile(self: &Arc<Self>) {
+        let Some(recorder) = self.engine.0.options.recorder.clone().filter(Recorder::has_profile) else {
+            return;
+        };
+        let plugin = self.clone();
+        let name = move || plugin.discovered.bytes().iter().for_each(|bytes| recorder.name(bytes));
+        // There is no profile if no thread can be started.
+        let _ = self.engine.threads().own(name).await;
     }
 
-    /// Returns the component's bytes, if they are unchanged since the compilation.
-    pub(super) fn bytes(&self) -> Option<Vec<u8>> {
-        let bytes = self.source.read().ok()?;
-        let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;
-        adapt::component(&bytes).ok().map(Cow::into_owned)
+    /// Returns a text about the end of a guest, with the place in its author's files.
+    pub(crate) async fn told(self: &Arc<Self>, end: &End) -> String {
+        end.told(&self.frames(end).await)
     }
+
+    async fn frames(self: &Arc<Self>, end: &End) -> Vec<Frame> {
+        if end.stack.is_empty() {
+            return Vec::new();
+        }
+        let (plugin, stack) = (self.clone(), end.stack.clone());
+        let find = move || plugin.symbols.frames(&stack, || plugin.discovered.bytes());
+        self.engine.threads().own(find).await.unwrap_or_default()
+    }
+}
+
+impl PluginShared {
+    /// Returns whether calls find the component loaded, or know why it cannot be.
+    pub(crate) fn is_loaded(&self) -> bool {
+        self.code.get().is_some()
+    }
+
+    /// Returns the component, loaded at its first use.
+    pub(crate) fn linked(&self) -> Result<&LinkedComponent, String> {
+        self.code().map(|code| &code.linked)
+    }
+
+    fn code(&self) -> Result<&Code, String> {
+        if let Some(optimized) = self.optimized.get() {
+            return Ok(optimized);
+        }
+        // An engine that does not start now may start for the next call.
+        self.engine.wasmtime().map_err(|error| unloadable(&error))?;
+        let load = || self.load().map_err(|error| unloadable(&error));
+        self.code.get_or_init(load).as_ref().map_err(String::clone)
+    }
+
+    fn cached_component(&self, engine: &wasmtime::Engine) -> Option<(Component, Tier)> {
+        let code = self.engine.cache()?.lookup(&self.discovered.key)?.code;
+        Some((self.engine.load(engine, &code)?, code.tier))
+    }
+
+    /// Loads the component with all of haft's rights: from the cache or, in its turn, by compilation. The first
+    /// call reports a failure.
+    pub(crate) async fn load_code(plugin: &Arc<Self>) -> Result<(), NoAnswer> {
+        let (threads, own) = (plugin.engine.threads(), plugin.clone());
+        if plugin.is_loaded() || threads.own(move || own.link_cached()).await? {
+            return Ok(());
+        }
+        let (name, bytes) = (&plugin.name, plugin.discovered.source.size());
+        let _compilation = plugin.engine.0.compilations.begin(threads, name, bytes).await;
+        // Another call may have compiled it meanwhile.
+        let own = plugin.clone();
+        threads.own(move || _ = own.code()).await
+    }
+
+    fn link_cached(&self) -> bool {
+        let cached = self.engine.wasmtime().ok().and_then(|engine| self.cached_component(engine));
+        let link = |component, tier| {
+            self.discovered.link(&self.engine, &component, tier).map_err(|error| unloadable(&error))
+        };
+        cached.map(|(component, tier)| self.code.get_or_init(|| link(component, tier))).is_some()
+    }
+
+    fn load(&self) -> Result<Code, LoadError> {
+        match self.cached_component(self.engine.wasmtime()?) {
+            Some((component, tier)) => self.discovered.link(&self.engine, &component, tier),
+            None => self.discovered.compile_again(&self.engine, Engine::compile),
+        }
+    }
+
+    /// Returns whether the code that calls run was compiled quickly.
+    fn is_quick(&self) -> bool {
+        let first = self.code.get().and_then(|code| code.as_ref().ok());
+        first.is_some_and(|code| code.tier == Tier::Quick) && self.optimized.get().is_none()
+    }
+
+    /// Begins the `nth` call of this process, counted from 0. Quick code is optimized for later calls if there were
+    /// many, or if this call runs for a while. A drop of the returned value ends the wait.
+    pub(crate) fn consider_optimizing(plugin: &Arc<Self>, nth: u64) -> Option<DropGuard> {
+        if !plugin.is_quick() || plugin.is_optimizing.load(Ordering::Relaxed) {
+            return None;
+        }
+        let threads = plugin.engine.threads();
+        if nth >= MANY {
+            let own = plugin.clone();
+            threads.spawn(async move { Self::optimize(&own).await });
+            return None;
+        }
+        let (weak, over) = (Arc::downgrade(plugin), CancellationToken::new());
+        let is_over = over.clone();
+        threads.spawn(async move {
+            let is_long = is_over.run_until_cancelled(tokio::time::sleep(LONG)).await.is_some();
+            if let Some(plugin) = weak.upgrade().filter(|_| is_long) {
+                Self::optimize(&plugin).await;
+            }
+        });
+        Some(over.drop_guard())
+    }
+
+    /// Compiles the component again, for later calls, once.
+    async fn optimize(plugin: &Arc<Self>) {
+        if plugin.is_optimizing.swap(true, Ordering::Relaxed) {
+            return;
+        }
+        let (engine, own) = (plugin.engine.clone(), plugin.clone());
+        let _turn = engine.0.compilations.begin_optimizing().await;
+        match engine.threads().own(move || own.load_optimized()).await {
+            Ok(Ok(())) => tracing::debug!(plugin = &*plugin.name, "code optimized"),
+            Ok(Err(error)) => tracing::debug!(plugin = &*plugin.name, %error, "code not optimized"),
+            Err(error) => tracing::debug!(plugin = &*plugin.name, %error, "code not optimized"),
+        }
+    }
+
+    fn load_optimized(&self) -> Result<(), LoadError> {
+        let code = self.discovered.compile_again(&self.engine, Engine::optimize)?;
+        // No other task does this for the plugin.
+        let _ = self.optimized.set(code);
+        Ok(())
+    }
+}
+
+fn unloadable(error: &LoadError) -> String {
+    format!("cannot be loaded: {error}")
 }
 
 impl std::fmt::Debug for Plugin {
@@ -219,8 +337,6 @@ impl std::fmt::Debug for Plugin {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
     use crate::EngineOptions;
 
@@ -245,5 +361,24 @@ mod tests {
         let plugins = loading.join_all().await;
         assert!(plugins.iter().all(|plugin| plugin.contract() == Contract::Hook));
         assert_eq!(plugins.iter().filter(|plugin| plugin.0.is_loaded()).count(), 1);
+    }
+
+    /// A06: calls use the optimized code once it exists, and it is compiled once.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn calls_have_the_optimized_code() {
+        let directory = tempfile::tempdir().unwrap();
+        let cache = Some(directory.path().join("cache"));
+        let engine = Engine::new(&EngineOptions { cache, tiered: true, ..EngineOptions::default() });
+        let source = Source::Embedded(include_bytes!("../../../tests/guests/built/hook.wasm"));
+        let plugin = Plugin::load(&engine, "p", source, &Limits::default()).await.unwrap();
+        let shared = &plugin.0;
+        assert!(shared.is_quick() && shared.optimized.get().is_none());
+        assert!(PluginShared::consider_optimizing(shared, MANY - 1).is_some(), "a long call would be enough");
+        assert!(!shared.is_optimizing.load(Ordering::Relaxed), "this one was short");
+        PluginShared::optimize(shared).await;
+        let optimized = shared.optimized.get().expect("optimized code");
+        assert!(std::ptr::eq(shared.code().unwrap(), optimized) && optimized.tier == Tier::Optimized);
+        assert!(!shared.is_quick());
+        assert!(PluginShared::consider_optimizing(shared, MANY - 1).is_none());
     }
 }

@@ -32,7 +32,6 @@ pub(crate) struct PrivateDirectory {
     pub(crate) quota: Arc<FileQuota>,
 }
 
-/// Returns a guest's path of a private directory.
 pub(crate) fn name(kept: Kept) -> &'static str {
     match kept {
         Kept::State => "/state",
@@ -40,7 +39,6 @@ pub(crate) fn name(kept: Kept) -> &'static str {
     }
 }
 
-/// Returns the private directories that `grant` allows, with their quotas.
 pub(crate) fn granted(grant: &Grant) -> impl Iterator<Item = (Kept, u64)> {
     let state = grant.state().map(|bytes| (Kept::State, bytes));
     state.into_iter().chain(grant.cache().map(|bytes| (Kept::Cache, bytes)))
@@ -53,7 +51,6 @@ impl Storage {
         Self(Arc::new(Place { homes, owner, store: Lock::default(), turns }))
     }
 
-    /// Returns the store, with room for `quota` bytes.
     pub(crate) fn store(&self, quota: u64) -> Store {
         let mut store = self.0.store.lock();
         match &*store {
@@ -63,15 +60,12 @@ impl Storage {
     }
 
     /// Waits until no other call of this process uses the store.
-    ///
-    /// # Errors
-    /// No call ended in time.
+    /// Errors: No call ended in time.
     pub(crate) async fn turn(&self) -> Result<OwnedSemaphorePermit, ()> {
         let turn = tokio::time::timeout(haft_state::WAIT, self.0.turns.clone().acquire_owned()).await;
         turn.map_err(drop)?.map_err(drop)
     }
 
-    /// Opens a private directory for a call, and creates it if missing.
     pub(crate) fn open(&self, kept: Kept, quota: u64) -> io::Result<PrivateDirectory> {
         let quota = FileQuota::open(&self.0.homes, kept, &self.0.owner, quota)?;
         let root = Root::resolve(Path::new("/"), quota.directory())?;

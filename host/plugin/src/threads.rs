@@ -3,12 +3,9 @@
 //! thread that read it (`haft_core::tool::inline`). No guest runs on haft's own runtime, and on a guest's thread
 //! haft opens no file and starts no process.
 
-pub(crate) mod descriptors;
-pub(crate) mod epoch;
 pub(crate) mod landlock;
 pub(crate) mod permits;
 pub(crate) mod pools;
-pub(crate) mod shares;
 pub(crate) mod short_call;
 pub(crate) mod turns;
 pub(crate) mod writable;
@@ -21,13 +18,10 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 
-use crate::threads::landlock::LandlockState;
-use crate::threads::permits::{MAX_GUESTS, NoPermit, Permit, Permits};
+use crate::threads::permits::{MAX_GUESTS, Permit, Permits};
 use crate::threads::pools::ThreadPools;
-use crate::threads::shares::Tenant;
-use crate::threads::turns::{Turn, Turns};
+use crate::threads::turns::Turns;
 use crate::threads::writable::Writable;
 use haft_core::sync::TryOnceLock;
 use haft_core::tool::inline;
@@ -45,11 +39,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The threads. A drop abandons running work.
 pub(super) struct Threads {
-    /// Started at the first use.
     own: TryOnceLock<Runtime>,
-    pools: ThreadPools,
-    permits: Permits,
-    turns: Turns,
+    pub(super) pools: ThreadPools,
+    pub(super) permits: Permits,
+    pub(super) turns: Turns,
 }
 
 /// The reason why work gave no answer.
@@ -88,17 +81,6 @@ impl Threads {
                 .build()
         };
         self.own.get_or_try_init(start)
-    }
-
-    /// Waits until the tenant may run one more guest, for at most `time`. The waiting call holds `bytes` bytes.
-    pub(super) async fn acquire(
-        &self,
-        tenant: Tenant,
-        bytes: impl FnOnce() -> usize,
-        time: Duration,
-        cancel: &CancellationToken,
-    ) -> Result<Permit, NoPermit> {
-        self.permits.acquire(tenant, bytes, time, cancel).await
     }
 
     /// Polls `work` once on the calling thread, if calls may run inline there and `writable` is empty. Otherwise,
@@ -147,7 +129,6 @@ impl Threads {
         }
     }
 
-    /// Runs blocking work of haft's own, with all of haft's rights.
     pub(super) async fn own<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -157,14 +138,8 @@ impl Threads {
         done.flatten().map_err(|_| NoAnswer::Panicked)
     }
 
-    /// Returns the threads that work for guests.
     pub(super) fn for_guests(&self) -> OwnThreads {
         OwnThreads(self.start_own().ok().map(|own| own.handle().clone()))
-    }
-
-    /// Returns the turns of one more guest.
-    pub(super) fn turn(&self) -> Turn {
-        self.turns.turn()
     }
 
     /// Runs `task` beside the guests; for waiting, not for work.
@@ -173,11 +148,6 @@ impl Threads {
             Ok(own) => drop(own.spawn(task)),
             Err(error) => tracing::debug!(%error, "no thread for haft's own work"),
         }
-    }
-
-    /// Returns the restrictions of guests' threads that the kernel enforces.
-    pub(super) fn landlock_state(&self) -> LandlockState {
-        self.pools.state()
     }
 }
 

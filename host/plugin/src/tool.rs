@@ -10,24 +10,23 @@ use std::task::Poll;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 
-use super::failure::End;
+use super::failure::{End, Limit};
 use super::instance::Instance;
 use super::threads::NoAnswer;
 use crate::call::{Arguments, Call, held};
-use crate::contract::answer::{self, Output};
-use crate::denials::hints::{HintContext, with_hints};
-use crate::denials::{self, GrantPlace};
-use crate::instance::idle::InstanceRights;
-use crate::instance::reuse::{InstancePermit, NoInstance, Reuse};
+use crate::contract::guest::{self, Output};
+use crate::denials::{self, GrantPlace, HintContext, with_hints};
+use crate::instance::idle::{InstanceRights, NoInstance, Reuse};
 use crate::instance::state::GuestState;
 use crate::plugin::{Plugin, PluginShared};
 use crate::storage;
-use crate::threads::epoch::EpochTicks;
+use crate::threads::permits::Tenant;
 use crate::threads::permits::{NoPermit, Permit};
-use crate::threads::shares::Tenant;
 use crate::threads::short_call::{self, LastCalls};
+use crate::threads::turns::EpochTicks;
 use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
@@ -41,11 +40,9 @@ pub struct PluginTool {
     about: SubjectArgument,
 }
 
-/// The state that the calls of a tool share.
 struct ToolShared {
     plugin: Arc<PluginShared>,
     def: ToolDef,
-    /// The name the plugin itself knows the tool by.
     own_name: String,
     grant_place: GrantPlace,
     /// The output schema; compiled at the first call.
@@ -53,33 +50,17 @@ struct ToolShared {
     last_calls: LastCalls,
 }
 
-/// The result of a call.
 type Outcome = Result<ToolResult, Failure>;
 
-/// The reason why a call has no result.
 enum Failure {
     ByGuest(ToolError),
     /// The guest trapped, was stopped, or never began; with the lines of program.toml that would have allowed it more.
     ByHost(End, Vec<String>),
 }
 
-/// The result of a guest's work.
-struct Worked {
-    outcome: Outcome,
-    /// The instance, if it is no longer needed.
-    instance: Option<Instance>,
-    /// Whether the instance was prewarmed.
-    was_prewarmed: bool,
-}
-
-/// The remains of a call, dropped after the caller has its answer. The instance is dropped before the permit for the
-/// next one.
-struct Remains {
-    _instance: Option<Instance>,
-    /// The permit, if the plugin's instances serve several calls.
-    _instance_permit: Option<InstancePermit>,
-    _ticking: EpochTicks,
-}
+/// The remains of a call, dropped after the caller has its answer: the instance, if it is no longer needed, before the
+/// permit for the next one, if the plugin's instances serve several calls.
+type Remains = (Option<Instance>, Option<OwnedSemaphorePermit>, EpochTicks);
 
 impl PluginTool {
     /// Returns the tool that `plugin` lists as `own`, under another name.
@@ -177,26 +158,30 @@ impl ToolShared {
     /// journal records.
     fn narrowed_grant(&self, context: &Context<'_>) -> Arc<Grant> {
         let only_reads = self.def.hints.read_only;
-        denials::narrowed(context.notes, only_reads && *context.grant != context.grant.read_only());
-        Arc::new(if only_reads { context.grant.read_only() } else { context.grant.clone() })
+        let grant = if only_reads { context.grant.read_only() } else { context.grant.clone() };
+        if only_reads && grant != *context.grant {
+            let narrowed = "narrowed: the tool declares that it is read-only, so it may not write";
+            context.notes.decision(|| narrowed.into());
+        }
+        Arc::new(grant)
     }
 
-    /// Waits for a permit to use an instance, if the plugin's instances serve several calls.
-    async fn wait_for_instance(&self, context: &Context<'_>) -> Result<Option<InstancePermit>, ToolError> {
+    async fn wait_for_instance(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<Option<OwnedSemaphorePermit>, ToolError> {
         let Some(reuse) = &self.plugin.reuse else { return Ok(None) };
         let permit = reuse.acquire(context.limits, context.cancel).await;
         permit.map(Some).map_err(|none| self.waited(&none, matches!(none, NoInstance::Busy { .. }), context))
     }
 
-    /// Waits until the plugin may run one more guest for the client.
     async fn wait_for_permit(&self, call: &ToolCall, context: &Context<'_>) -> Result<Permit, ToolError> {
         let tenant = Tenant { plugin: self.plugin.number, client: context.client };
         let (threads, bytes) = (self.plugin.engine.threads(), || held(&call.arguments));
-        let permit = threads.acquire(tenant, bytes, context.limits.time, context.cancel).await;
+        let permit = threads.permits.acquire(tenant, bytes, context.limits.time, context.cancel).await;
         permit.map_err(|none| self.waited(&none, matches!(none, NoPermit::Busy { .. }), context))
     }
 
-    /// Returns the error of a call that waited in vain.
     fn waited(&self, none: &dyn Display, is_timed_out: bool, context: &Context<'_>) -> ToolError {
         if is_timed_out {
             context.notes.timed_out();
@@ -204,7 +189,6 @@ impl ToolShared {
         self.ended(&none.to_string())
     }
 
-    /// Returns the call in the form for its guest.
     fn call(
         &self,
         call: &ToolCall,
@@ -238,7 +222,7 @@ impl ToolShared {
         self: &Arc<Self>,
         call: Arc<Call>,
         permit: Permit,
-        instance_permit: Option<InstancePermit>,
+        instance_permit: Option<OwnedSemaphorePermit>,
     ) -> Result<Outcome, NoAnswer> {
         let threads = self.plugin.engine.threads();
         let (writable, begins_inline) = (call.writable.clone().unwrap_or_default(), call.begins_inline);
@@ -265,32 +249,29 @@ impl ToolShared {
         sent.await
     }
 
-    /// Serves a call on the current thread.
     async fn serve(
         self: Arc<Self>,
         call: Arc<Call>,
-        instance_permit: Option<InstancePermit>,
+        instance_permit: Option<OwnedSemaphorePermit>,
     ) -> (Outcome, Remains) {
-        let ticking = self.plugin.engine.clock().keep_ticking();
+        let ticking = self.plugin.engine.0.clock.keep_ticking();
         let working = Box::pin(self.work(&call, instance_permit.is_some()));
-        let (Worked { outcome, instance, was_prewarmed }, is_short) = short_call::measure(working).await;
+        let ((outcome, instance, was_prewarmed), is_short) = short_call::measure(working).await;
         if !was_prewarmed {
             self.last_calls.note(is_short, &call.grant);
         }
         // A reused instance may serve the next call before this call is cleaned up.
         let instance_permit = instance_permit.filter(|_| instance.is_some());
-        (outcome, Remains { _instance: instance, _instance_permit: instance_permit, _ticking: ticking })
+        (outcome, (instance, instance_permit, ticking))
     }
 
-    async fn work(&self, call: &Arc<Call>, is_reused: bool) -> Worked {
+    /// Returns the outcome, the instance if it is no longer needed, and whether it was prewarmed.
+    async fn work(&self, call: &Arc<Call>, is_reused: bool) -> (Outcome, Option<Instance>, bool) {
         let plugin = &self.plugin;
         let rights = is_reused.then(|| InstanceRights::for_call(call));
         let instance = match plugin.take_or_make(call, rights.as_ref()).await {
             Ok(instance) => instance,
-            Err(end) => {
-                let outcome = Err(self.stopped(end, None, call));
-                return Worked { outcome, instance: None, was_prewarmed: false };
-            }
+            Err(end) => return (Err(self.stopped(end, None, call)), None, false),
         };
         let was_prewarmed = instance.is_prewarmed();
         let nth = plugin.calls.fetch_add(1, Ordering::Relaxed);
@@ -314,12 +295,11 @@ impl ToolShared {
         {
             instance.renew();
             plugin.idle.put(&plugin.engine, instance, slot, rights);
-            return Worked { outcome, instance: None, was_prewarmed };
+            return (outcome, None, was_prewarmed);
         }
-        Worked { outcome, instance: Some(instance), was_prewarmed }
+        (outcome, Some(instance), was_prewarmed)
     }
 
-    /// Converts the end of a guest's work to the outcome for the caller.
     fn outcome(
         &self,
         outcome: Result<Result<Output, ToolError>, End>,
@@ -327,7 +307,7 @@ impl ToolShared {
         call: &Call,
     ) -> Outcome {
         match outcome {
-            Ok(Ok(output)) => answer::to_tool_result(output, self.output(), &call.limits)
+            Ok(Ok(output)) => guest::to_tool_result(output, self.output(), &call.limits)
                 .map_err(|end| self.stopped(end, None, call)),
             Ok(Err(error)) => Err(Failure::ByGuest(self.refusal(error, state, call))),
             Err(end) => Err(self.stopped(end, Some(state), call)),
@@ -359,7 +339,9 @@ impl ToolShared {
 
     /// Returns the failure of a guest that trapped or was stopped, or whose answer is invalid.
     fn stopped(&self, end: End, state: Option<&GuestState>, call: &Call) -> Failure {
-        denials::ended(&call.notes, &end);
+        if end.limit == Some(Limit::Time) {
+            call.notes.timed_out();
+        }
         let context = self.hint_context(call);
         let mut hints = Vec::from_iter(end.limit.and_then(|limit| context.raise_limit_hint(limit)));
         if let Some(state) = state.filter(|_| hints.is_empty()) {
@@ -373,7 +355,6 @@ impl ToolShared {
         HintContext { plugin: &call.plugin, place, limits: &call.limits, only_reads: def.hints.read_only }
     }
 
-    /// Returns an error of haft's own about this call.
     fn ended(&self, end: &str) -> ToolError {
         ToolError::Host(format!("`{}` {end}", self.def.name))
     }

@@ -14,7 +14,6 @@
 //! ([`crate::entry`]). A helper serves one command. It may be prepared before the command is known
 //! ([`Confiner::prepare`]), which makes confinement almost free for the call.
 
-mod channel;
 mod egress;
 mod helper;
 mod layers;
@@ -23,7 +22,6 @@ mod living;
 mod policy;
 mod program;
 mod refusal;
-mod seals;
 mod session;
 pub(crate) mod sys;
 pub(crate) mod wire;
@@ -34,15 +32,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-pub(crate) use self::egress::Connections;
+pub(crate) use self::egress::Records;
 pub use self::egress::{Bytes, Connection};
 pub use self::layers::{Layers, Verdict};
 pub use self::learning::Observed;
-use self::living::Living;
+use self::living::{Identity, Living, Seals, identity, meant};
 use self::policy::Policy;
 use self::program::Programs;
 pub use self::refusal::Refusal;
-use self::seals::{Identity, Seals, identity, meant};
 use self::session::HelperNotReady;
 pub(super) use self::session::{HelperEvent, HelperSession, Streams};
 pub(super) use self::wire::Command;
@@ -399,7 +396,6 @@ fn make_directories(grant: &Grant) -> Result<(), ConfineError> {
     Ok(())
 }
 
-/// Returns the identities of the directories and files in `grant`.
 fn identities(grant: &Grant) -> Vec<Option<Identity>> {
     let writable = grant.writable().roots();
     let roots = writable

@@ -6,58 +6,24 @@ use super::process::ProcessError;
 /// Reasons why a backend cannot carry out a request.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// A name that would have another meaning on a command line.
-    #[error("invalid {what} `{name}`: {expected}")]
-    Name {
-        /// The kind of name.
-        what: &'static str,
-        /// The name, as given.
-        name: String,
-        /// The expected form.
-        expected: &'static str,
-    },
-    /// A program that the backend needs on this machine is missing.
-    #[error("{0}")]
-    Missing(String),
-    /// tmux is not installed on the target.
-    #[error("tmux is not installed on {target}; install it there, or remove `--tmux`")]
-    NoTmux {
-        /// The target.
-        target: String,
-    },
-    /// Only a pane can run a command without waiting for it.
+    /// tmux is not installed on this target.
+    #[error("tmux is not installed on {0}; install it there, or remove `--tmux`")]
+    NoTmux(String),
+    /// Only a pane can run a command without waiting for it, and this target has none.
     #[error(
-        "run_shell wait=false requires a tmux-backed target, and {target} has no tmux session; \
+        "run_shell wait=false requires a tmux-backed target, and {0} has no tmux session; \
          wait for the command, or start haft with `--tmux`"
     )]
-    NoPane {
-        /// The target.
-        target: String,
-    },
+    NoPane(String),
     /// Another command runs in the pane.
     #[error("{0}")]
     Busy(String),
     /// The target cannot be reached, or the connection was lost.
     #[error("{0}")]
     Unreachable(String),
-    /// The target lacks requirements of haft's scripts.
+    /// The request is invalid, something that it needs is missing here or on the target, or the target refused it.
     #[error("{0}")]
     Target(String),
-    /// A file cannot be read or written.
-    #[error("cannot {action} `{path}` on {target}: {why}")]
-    File {
-        /// `read` or `write`.
-        action: &'static str,
-        /// The path, as given.
-        path: String,
-        /// The target.
-        target: String,
-        /// The reason.
-        why: String,
-    },
-    /// Invalid keys, or an invalid target of the screen.
-    #[error("{0}")]
-    Screen(String),
     /// The caller cancelled the request.
     #[error("cancelled")]
     Cancelled,
@@ -75,4 +41,23 @@ pub(crate) fn joined_lines(words: &str) -> String {
 /// Returns the error of a command or file whose directory does not exist.
 pub(crate) fn no_directory(directory: &str, target: &str) -> BackendError {
     BackendError::Target(format!("cannot enter `{directory}` on {target}; it is `directory` in `[backend]`"))
+}
+
+/// Checks a name of at most `limit` letters, digits and `others`, a letter or digit first, so that it is not an option
+/// and has no meaning to a program.
+pub(crate) fn check_name(
+    (what, name): (&str, &str),
+    (others, limit): (&[char], usize),
+    expected: &str,
+) -> Result<(), BackendError> {
+    let is_first = |c: char| c.is_ascii_alphanumeric();
+    let is_name = |c: char| is_first(c) || others.contains(&c);
+    if name.starts_with(is_first) && name.chars().all(is_name) && name.len() <= limit {
+        return Ok(());
+    }
+    Err(invalid_name(what, name, expected))
+}
+
+pub(crate) fn invalid_name(what: &str, name: &str, expected: &str) -> BackendError {
+    BackendError::Target(format!("invalid {what} `{}`: {expected}", haft_core::report::plain(name)))
 }

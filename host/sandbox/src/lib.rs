@@ -24,10 +24,9 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-pub use self::backend::files::Piece;
-pub use self::backend::pane::{Captured, Screen, Snapshot};
-pub use self::backend::{BACKENDS, connect};
-pub use self::backend::{BackendConfig, Engine, Place};
+pub use self::backend::pane::{Captured, Snapshot};
+pub use self::backend::plain::Piece;
+pub use self::backend::{BackendConfig, Place, connect};
 use self::confine::Confiner;
 pub use self::error::BackendError;
 pub use self::process::{attached, service, start};
@@ -50,17 +49,16 @@ pub trait Backend: Send + Sync + Debug {
     /// Describes the confinement of commands, in one sentence for users.
     fn confinement(&self) -> String;
 
-    /// Runs a command to its end and sends its output to `out` meanwhile. After its time limit it is stopped,
-    /// except in a pane, where it continues and [`CommandEnd::Running`] is returned.
+    /// Runs a command line or script, of at most [`MAX_COMMAND`] bytes and without NUL, with `sh` to its end and sends
+    /// its output to `out` meanwhile. After `timeout` it is stopped, except in a pane, where it continues and
+    /// [`CommandEnd::Running`] is returned.
     async fn run(
         &self,
-        task: &Task,
+        command: &str,
+        timeout: Duration,
         out: Arc<dyn OutputSink>,
         context: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError>;
-
-    /// Starts a command without waiting for it. Returns its pane.
-    async fn dispatch(&self, command: &str, context: &Context<'_>) -> Result<String, BackendError>;
 
     /// Reads at most `limit` bytes of a file from `offset` on, unchanged.
     async fn read(
@@ -74,9 +72,30 @@ pub trait Backend: Send + Sync + Debug {
     /// Writes `bytes` to a file, which is replaced or created.
     async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError>;
 
-    /// Returns the pane that can be captured and typed into, if there is one.
-    fn screen(&self) -> Option<&dyn Screen> {
-        None
+    /// Reports whether there is a pane, which the next three functions need.
+    fn has_pane(&self) -> bool {
+        false
+    }
+
+    /// Starts a command without waiting for it. Returns its pane.
+    async fn dispatch(&self, _command: &str) -> Result<String, BackendError> {
+        Err(BackendError::NoPane(self.summary()))
+    }
+
+    /// Returns the content of the pane.
+    async fn capture(&self, _snapshot: &Snapshot) -> Result<Captured, BackendError> {
+        Err(BackendError::NoPane(self.summary()))
+    }
+
+    /// Types `literal`, presses `keys`, then Enter if `enter` is set. Returns the pane's id.
+    async fn send(
+        &self,
+        _target: Option<&str>,
+        _literal: &str,
+        _keys: &[String],
+        _enter: bool,
+    ) -> Result<String, BackendError> {
+        Err(BackendError::NoPane(self.summary()))
     }
 
     /// Returns notices for the user about the connection, such as a re-created pane.
@@ -86,15 +105,6 @@ pub trait Backend: Send + Sync + Debug {
 
     /// Ends everything that still runs on the target, within a few seconds.
     async fn close(&self);
-}
-
-/// A command and its time limit.
-#[derive(Clone, Debug)]
-pub struct Task {
-    /// The command line or script, of at most [`MAX_COMMAND`] bytes and without NUL; `sh` runs it.
-    pub command: String,
-    /// The time after which it is stopped, or left running in its pane.
-    pub timeout: Duration,
 }
 
 /// Limit on the bytes of a command: Linux's limit on an argument, minus room for quotes.

@@ -64,11 +64,10 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let denied = Denied::new(deny::DEFAULT.iter().copied());
         Self {
             confiner: Confiner::new(),
             bash_timeout: bash::DEFAULT_TIMEOUT,
-            denied,
+            denied: Denied::new(deny::DEFAULT.iter().copied()),
             reach: String::new(),
             backend: None,
             one_call: false,
@@ -77,9 +76,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// Returns the backend, if it has a pane.
     fn paned(&self) -> Option<Arc<dyn Backend>> {
-        self.backend.clone().filter(|backend| backend.screen().is_some())
+        self.backend.clone().filter(|backend| backend.has_pane())
     }
 }
 
@@ -89,9 +87,8 @@ pub const NATIVE: &[Native] = &[
         name: bash::NAME,
         family: Family::Workspace,
         build: |settings| {
-            let bash =
-                bash::Bash::new(settings.confiner.clone(), settings.bash_timeout).telling(&settings.reach);
-            Some(Arc::new(bash.denying(settings.denied.clone())))
+            let bash = bash::Bash::new(settings.confiner.clone(), settings.bash_timeout);
+            Some(Arc::new(bash.with(&settings.reach, settings.denied.clone())))
         },
         limits: |settings| bash::limits(settings.bash_timeout),
     },
@@ -100,33 +97,33 @@ pub const NATIVE: &[Native] = &[
         family: Family::Shell,
         build: |settings| {
             let (backend, denied) = (settings.backend.clone()?, settings.denied.clone());
-            let tool = run_shell::RunShell::new(backend, settings.bash_timeout, denied);
-            Some(Arc::new(if settings.one_call { tool.for_one_call() } else { tool }))
+            let (timeout, one_call) = (settings.bash_timeout, settings.one_call);
+            Some(Arc::new(run_shell::RunShell::new(backend, timeout, denied, one_call)))
         },
         limits: |_| run_shell::limits(),
     },
     Native {
         name: files::READ,
         family: Family::Files,
-        build: |settings| Some(Arc::new(files::ReadFile::new(settings.backend.clone()?))),
+        build: |settings| Some(Arc::new(files::FileTool::reading(settings.backend.clone()?))),
         limits: |_| files::limits(),
     },
     Native {
         name: files::WRITE,
         family: Family::Files,
-        build: |settings| Some(Arc::new(files::WriteFile::new(settings.backend.clone()?))),
+        build: |settings| Some(Arc::new(files::FileTool::writing(settings.backend.clone()?))),
         limits: |_| files::limits(),
     },
     Native {
         name: screen::CAPTURE,
         family: Family::Screen,
-        build: |settings| Some(Arc::new(screen::CapturePane::new(settings.paned()?))),
+        build: |settings| Some(Arc::new(screen::PaneTool::capturing(settings.paned()?))),
         limits: |_| screen::limits(),
     },
     Native {
         name: screen::SEND,
         family: Family::Screen,
-        build: |settings| Some(Arc::new(screen::SendKeys::new(settings.paned()?))),
+        build: |settings| Some(Arc::new(screen::PaneTool::typing(settings.paned()?))),
         limits: |_| screen::limits(),
     },
 ];

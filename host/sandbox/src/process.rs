@@ -171,12 +171,12 @@ struct Running {
 }
 
 /// The state of a child's end.
-struct Watched {
-    session: HelperSession,
+pub(crate) struct Watched {
+    pub(crate) session: HelperSession,
     /// The status of `wait` and the peak memory in bytes.
     ended: Option<(i32, u64)>,
     /// Whether no process is left.
-    gone: bool,
+    pub(crate) gone: bool,
     stopped: u32,
 }
 
@@ -200,12 +200,12 @@ impl Running {
         let input = input(&job.input).map_err(watch("prepare the child's input"))?;
         let streams = [input, stdout_writer.into(), stderr_writer.into()];
         let session = started(confiner, context.grant, &command, streams).await?;
-        Ok(Self { watched: Watched { session, ended: None, gone: false, stopped: 0 }, capture })
+        Ok(Self { watched: Watched::new(session), capture })
     }
 
     async fn finished(self, end: Option<ExitReason>) -> Result<Finished, ProcessError> {
         let Watched { session, ended, gone, stopped } = self.watched;
-        let (refused, connections) = (session.refused(), session.connections());
+        let records = session.records.clone();
         if let Some(why) = session.not_started() {
             return Err(ProcessError::Start(why));
         }
@@ -224,22 +224,25 @@ impl Running {
         };
         let (stdout, stderr) = self.capture.into_parts();
         let peak = ended.map_or(0, |(_, peak)| peak);
-        let connections = connections.finished().await;
-        let refused = refused.lock().clone();
+        let connections = records.connections.finished().await;
+        let refused = records.refused.lock().clone();
         Ok(Finished { end, stdout, stderr, refused, connections, left_behind: stopped, peak })
     }
 }
 
 impl Watched {
+    pub(crate) fn new(session: HelperSession) -> Self {
+        Self { session, ended: None, gone: false, stopped: 0 }
+    }
+
     /// Waits for the child's end; its background processes may remain.
-    async fn ended(&mut self) -> Result<(), ProcessError> {
+    pub(crate) async fn ended(&mut self) -> Result<(), ProcessError> {
         while self.ended.is_none() {
             self.receive().await.map_err(watch("wait for the child"))?;
         }
         Ok(())
     }
 
-    /// Waits until no process of the child is left.
     async fn gone(&mut self) {
         while !self.gone {
             if self.receive().await.is_err() {
@@ -248,8 +251,7 @@ impl Watched {
         }
     }
 
-    /// Ends all remaining processes.
-    async fn stop(&mut self) {
+    pub(crate) async fn stop(&mut self) {
         if self.gone || self.session.stop().is_err() {
             return;
         }
@@ -315,7 +317,6 @@ pub enum ProcessError {
     },
 }
 
-/// Returns a conversion of errors in the supervision of a child.
 pub(crate) fn watch(action: &'static str) -> impl Fn(io::Error) -> ProcessError {
     move |source| ProcessError::Watch { action, source }
 }

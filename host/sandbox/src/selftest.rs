@@ -40,15 +40,12 @@ pub struct Finding {
 /// Reasons why there is no result.
 #[derive(Debug, thiserror::Error)]
 pub enum SelfTestError {
-    /// The fixture could not be set up.
+    /// The fixture could not be set up, or the attempting process failed in general, so that its refusals mean nothing.
     #[error("{0}")]
-    Fixture(String),
+    Failed(String),
     /// The attempting process could not be started.
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// The attempting process failed in general, so its refusals mean nothing.
-    #[error("{0}")]
-    Useless(String),
     /// There are no attempts for this system.
     #[error("there are no attempts for {0}")]
     NoAttempts(&'static str),

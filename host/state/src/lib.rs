@@ -11,8 +11,7 @@ mod quota;
 mod store;
 
 pub use self::owner::{Homes, Kept, Owner, Swept};
-pub use self::quota::Usage;
-pub use self::quota::{FileQuota, QuotaError};
+pub use self::quota::{FileQuota, QuotaError, Usage};
 pub use self::store::error::{MAX_KEY, MAX_READ, MAX_VALUE, StoreError, WAIT};
 pub use self::store::{Change, Keys, Store};
 

@@ -12,7 +12,6 @@ use sha2::{Digest, Sha256};
 /// The file in a program's folder with the path of its program.toml.
 const PROGRAM: &str = "program";
 
-/// The private directory below a plugin's folder.
 const FILES: &str = "files";
 
 /// Bytes of the path's digest that name a program's folder: 64 bits are enough, since nobody chooses paths to
@@ -86,7 +85,7 @@ impl Homes {
         self.home(kept).join(name)
     }
 
-    fn folder(&self, kept: Kept, owner: &Owner) -> PathBuf {
+    pub(crate) fn folder(&self, kept: Kept, owner: &Owner) -> PathBuf {
         self.program(kept, &owner.program).join(&owner.name)
     }
 
@@ -205,7 +204,6 @@ fn named(action: &str, path: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {action} `{}`: {error}", path.display()))
 }
 
-/// Reports whether an open file still has a name.
 pub(crate) fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
@@ -242,7 +240,6 @@ pub(crate) fn size_of(directory: &Path) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Returns the bytes that one entry counts.
 fn cost(metadata: &Metadata) -> u64 {
     if metadata.is_file() { metadata.len().saturating_add(BLOCK) } else { BLOCK }
 }

@@ -13,13 +13,10 @@ use rustix::fs::{FlockOperation, OFlags, flock};
 use rustix::io::Errno;
 
 use crate::owner::{Homes, Kept, Owner, size_of};
-use crate::store::Store;
+use crate::store::error::WAIT;
 
 /// The name of the lock file, beside the private directory.
 const LOCK: &str = "files.lock";
-
-/// Time limit for a call that waits for another writing call.
-const WAIT: Duration = Duration::from_secs(5);
 
 /// Interval between two attempts to lock.
 const POLL: Duration = Duration::from_millis(5);
@@ -135,11 +132,6 @@ pub struct Usage {
 }
 
 impl Homes {
-    /// Returns the key-value store of a plugin with a quota of `quota` bytes. Creates and opens nothing yet.
-    pub fn store(&self, owner: &Owner, quota: u64) -> Store {
-        Store::new(self.clone(), owner.clone(), quota)
-    }
-
     /// Returns the bytes that a plugin stores. Unreadable data counts as 0.
     pub fn usage(&self, owner: &Owner) -> Usage {
         Usage {

@@ -72,11 +72,14 @@ pub struct Keys {
     pub next: Option<u64>,
 }
 
-impl Store {
-    pub(crate) fn new(homes: Homes, owner: Owner, quota: u64) -> Self {
-        Self { homes, owner, quota, opened: Arc::default() }
+impl Homes {
+    /// Returns the key-value store of a plugin with a quota of `quota` bytes. Creates and opens nothing yet.
+    pub fn store(&self, owner: &Owner, quota: u64) -> Store {
+        Store { homes: self.clone(), owner: owner.clone(), quota, opened: Arc::default() }
     }
+}
 
+impl Store {
     /// Returns the values of `keys`, in their order. Blocks.
     pub fn get(&self, bucket: &str, keys: &[String]) -> Result<Vec<Option<Vec<u8>>>, StoreError> {
         checked(bucket, keys.iter())?;
@@ -158,9 +161,8 @@ impl Store {
 
     /// Returns the bytes of all entries, without changing the file. Blocks.
     pub(crate) fn used(&self) -> Result<u64, StoreError> {
-        let files = self.homes.files(Kept::State, &self.owner);
-        let folder = files.parent().unwrap_or(&files);
-        let Some((backend, _)) = open(folder, false, self.quota)? else { return Ok(0) };
+        let folder = self.homes.folder(Kept::State, &self.owner);
+        let Some((backend, _)) = open(&folder, false, self.quota)? else { return Ok(0) };
         let read = match builder().open_read_only_with_backend(backend) {
             Ok(database) => database.begin_read().map_err(StoreError::engine)?,
             // The file needs a repair first, since a process was killed while it was open.
@@ -174,10 +176,9 @@ impl Store {
         &self,
         read: impl FnOnce(&ReadTransaction) -> Result<Option<T>, StoreError>,
     ) -> Result<Option<T>, StoreError> {
-        let files = self.homes.files(Kept::State, &self.owner);
-        let folder = files.parent().unwrap_or(&files);
+        let folder = self.homes.folder(Kept::State, &self.owner);
         let read =
-            self.with((folder, false), |database| read(&database.begin_read().map_err(StoreError::engine)?));
+            self.with((&folder, false), |database| read(&database.begin_read().map_err(StoreError::engine)?));
         Ok(read?.flatten())
     }
 
@@ -234,17 +235,25 @@ impl Store {
     }
 
     fn open(&self, folder: &Path, create: bool) -> Result<Option<Opened>, StoreError> {
-        let since = Instant::now();
-        loop {
-            let Some((backend, file)) = open(folder, create, self.quota)? else { return Ok(None) };
+        retried(|| {
+            let Some((backend, file)) = open(folder, create, self.quota)? else { return Ok(Some(None)) };
             match builder().create_with_backend(backend) {
-                Ok(database) => return Ok(Some(Opened { database, file })),
-                Err(redb::DatabaseError::DatabaseAlreadyOpen) if since.elapsed() < WAIT => {
-                    std::thread::sleep(POLL);
-                }
-                Err(redb::DatabaseError::DatabaseAlreadyOpen) => return Err(StoreError::Busy(WAIT)),
-                Err(error) => return Err(StoreError::engine(error)),
+                Ok(database) => Ok(Some(Some(Opened { database, file }))),
+                Err(redb::DatabaseError::DatabaseAlreadyOpen) => Ok(None),
+                Err(error) => Err(StoreError::engine(error)),
             }
+        })
+    }
+}
+
+/// Repeats an attempt while another process has the store, which is `None`, up to the time limit of a transaction.
+fn retried<T>(attempt: impl Fn() -> Result<Option<T>, StoreError>) -> Result<T, StoreError> {
+    let since = Instant::now();
+    loop {
+        match attempt()? {
+            Some(made) => return Ok(made),
+            None if since.elapsed() < WAIT => std::thread::sleep(POLL),
+            None => return Err(StoreError::Busy(WAIT)),
         }
     }
 }
@@ -257,15 +266,11 @@ fn builder() -> Builder {
 
 /// Begins a write transaction; waits for other processes.
 fn begin_write(database: &Database) -> Result<WriteTransaction, StoreError> {
-    let since = Instant::now();
-    loop {
-        match database.try_begin_write() {
-            Ok(write) => return Ok(write),
-            Err(TransactionError::WouldBlock) if since.elapsed() < WAIT => std::thread::sleep(POLL),
-            Err(TransactionError::WouldBlock) => return Err(StoreError::Busy(WAIT)),
-            Err(error) => return Err(StoreError::engine(error)),
-        }
-    }
+    retried(|| match database.try_begin_write() {
+        Ok(write) => Ok(Some(write)),
+        Err(TransactionError::WouldBlock) => Ok(None),
+        Err(error) => Err(StoreError::engine(error)),
+    })
 }
 
 fn used(read: &ReadTransaction) -> Result<Option<u64>, StoreError> {
@@ -273,7 +278,6 @@ fn used(read: &ReadTransaction) -> Result<Option<u64>, StoreError> {
     Ok(numbers.get(USED).map_err(StoreError::engine)?.map(|used| used.value()))
 }
 
-/// The table of entries in a write transaction.
 type Entries<'t> = redb::Table<'t, (&'static str, &'static str), &'static [u8]>;
 
 impl Change {
@@ -298,7 +302,6 @@ impl Change {
     }
 }
 
-/// Returns the bytes that an entry costs.
 fn cost((bucket, key): (&str, &str), value: &[u8]) -> i128 {
     i128::from(ENTRY) + (bucket.len() + key.len() + value.len()) as i128
 }
@@ -313,7 +316,6 @@ fn checked<'k>(bucket: &str, keys: impl IntoIterator<Item = impl AsRef<str> + 'k
     if all_fit { Ok(()) } else { Err(StoreError::Key) }
 }
 
-/// Returns a table; `None` if nothing was ever written.
 fn existing<T>(opened: Result<T, redb::TableError>) -> Result<Option<T>, StoreError> {
     match opened {
         Ok(table) => Ok(Some(table)),
@@ -334,7 +336,6 @@ const OVERHEAD: u64 = 8;
 /// The minimal limit in bytes, for an empty or small store.
 const LEAST: u64 = 4 << 20;
 
-/// The storage backend of the engine.
 #[derive(Debug)]
 struct Backend {
     file: FileBackend,

@@ -1,8 +1,6 @@
 //! The durations and the usage of operations, as histograms with the boundaries of the conventions; and gauges,
 //! which are read at each export.
 
-use std::time::Duration;
-
 use haft_core::trace::{Gauge, Reading};
 use haft_core::usage::Usage;
 use opentelemetry::KeyValue;
@@ -35,19 +33,14 @@ const TOKENS: &[f64] = &[
     67_108_864.0,
 ];
 
-/// A histogram of durations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Measure {
-    Served,
-    Remote,
-    Chat,
-}
+/// Selects a histogram of durations.
+pub(crate) type Measure = fn(&Metrics) -> &Histogram<f64>;
 
 #[derive(Debug)]
 pub(crate) struct Metrics {
-    served: Histogram<f64>,
-    remote: Histogram<f64>,
-    chat: Histogram<f64>,
+    pub(crate) served: Histogram<f64>,
+    pub(crate) remote: Histogram<f64>,
+    pub(crate) chat: Histogram<f64>,
     tokens: Histogram<u64>,
     meter: Meter,
 }
@@ -67,17 +60,6 @@ impl Metrics {
         }
     }
 
-    /// Records the duration of an operation.
-    pub(crate) fn took(&self, measure: Measure, time: Duration, attributes: &[KeyValue]) {
-        let histogram = match measure {
-            Measure::Served => &self.served,
-            Measure::Remote => &self.remote,
-            Measure::Chat => &self.chat,
-        };
-        histogram.record(time.as_secs_f64(), attributes);
-    }
-
-    /// Records the usage of a model.
     pub(crate) fn used(&self, usage: &Usage, attributes: &[KeyValue]) {
         for (kind, tokens) in [("input", usage.input), ("output", usage.output)] {
             let kind = KeyValue::new(names::TOKEN_TYPE, kind);

@@ -21,7 +21,7 @@ use prometheus::{Registry, TextEncoder};
 use crate::metrics::{Measure, Metrics};
 use crate::names;
 use crate::sender::Sender;
-use crate::settings::{Settings, Signal};
+use crate::settings::{METRICS, Settings, TRACES};
 use haft_core::tool::{Keep, clip};
 use haft_core::trace::{Ended, Gauge, Operation, Reading, Recorder, Recording, Trace, TraceParent, Wire};
 
@@ -66,18 +66,18 @@ impl Telemetry {
         let sender = Sender::new(&settings.headers).map_err(TelemetryError::Client)?;
         let resource = resource(settings);
         let mut tracing = SdkTracerProvider::builder().with_resource(resource.clone());
-        if settings.sends(Signal::Traces) {
+        if settings.sends(TRACES) {
             let exporter = SpanExporter::builder().with_http().with_http_client(sender.clone());
-            let exporter = match settings.address(Signal::Traces) {
+            let exporter = match settings.address(TRACES) {
                 Some(address) => exporter.with_endpoint(address),
                 None => exporter,
             };
             tracing = tracing.with_batch_exporter(exporter.build()?);
         }
         let mut measuring = SdkMeterProvider::builder().with_resource(resource);
-        if settings.sends(Signal::Metrics) {
+        if settings.sends(METRICS) {
             let exporter = MetricExporter::builder().with_http().with_http_client(sender);
-            let exporter = match settings.address(Signal::Metrics) {
+            let exporter = match settings.address(METRICS) {
                 Some(address) => exporter.with_endpoint(address),
                 None => exporter,
             };
@@ -157,94 +157,76 @@ const MAX_TEXT: usize = 200;
 /// The method in the conventions.
 const TOOLS_CALL: &str = "tools/call";
 
-/// An operation under way.
-pub(crate) struct OwnRecording {
-    pub(crate) span: SdkSpan,
-    pub(crate) metrics: Arc<Metrics>,
-    pub(crate) measure: Option<Measure>,
+struct OwnRecording {
+    span: SdkSpan,
+    metrics: Arc<Metrics>,
+    measure: Option<Measure>,
     /// The attributes of measurements: none with many values.
-    pub(crate) dimensions: Vec<KeyValue>,
-    pub(crate) begun: Instant,
+    dimensions: Vec<KeyValue>,
+    begun: Instant,
 }
 
 /// The conversion of an operation.
-pub(crate) struct Told {
-    pub(crate) name: String,
-    pub(crate) kind: SpanKind,
-    pub(crate) measure: Option<Measure>,
-    pub(crate) dimensions: Vec<KeyValue>,
+struct Told {
+    name: String,
+    kind: SpanKind,
+    measure: Option<Measure>,
+    dimensions: Vec<KeyValue>,
     /// Further attributes of the span.
-    pub(crate) more: Vec<KeyValue>,
+    more: Vec<KeyValue>,
 }
 
 impl Told {
-    pub(crate) fn of(operation: &Operation<'_>) -> Self {
+    fn of(operation: &Operation<'_>) -> Self {
         match operation {
             Operation::Served { tool, request, protocol, over } => {
                 let protocol = protocol.map(|version| text(names::PROTOCOL_VERSION, version));
                 let dimensions = [of_tool(tool), of_wire(*over), protocol.into_iter().collect()].concat();
+                let kind = SpanKind::Server;
+                let measure: Option<Measure> = Some(|metrics| &metrics.served);
                 let more = vec![text(names::REQUEST_ID, request)];
-                Self::new(
-                    named(TOOLS_CALL, tool),
-                    (SpanKind::Server, Some(Measure::Served)),
-                    dimensions,
-                    more,
-                )
+                Self { name: named(TOOLS_CALL, tool), kind, measure, dimensions, more }
             }
             Operation::Remote { tool, server, over } => {
                 let server = vec![text(names::SERVER_NAME, server)];
                 let dimensions = [of_tool(tool), of_wire(*over), server].concat();
-                Self::new(
-                    named(TOOLS_CALL, tool),
-                    (SpanKind::Client, Some(Measure::Remote)),
-                    dimensions,
-                    vec![],
-                )
+                let kind = SpanKind::Client;
+                let measure: Option<Measure> = Some(|metrics| &metrics.remote);
+                Self { name: named(TOOLS_CALL, tool), kind, measure, dimensions, more: Vec::new() }
             }
-            Operation::Tool { tool, call } => {
-                let attributes = [
+            Operation::Tool { tool, call } => Self::internal(
+                named("execute_tool", tool),
+                texts(&[
                     (names::OPERATION, "execute_tool"),
                     (names::TOOL_NAME, tool),
                     (names::TOOL_TYPE, "function"),
-                ];
-                let more = texts(&[&attributes[..], &[(names::TOOL_CALL_ID, call)]].concat());
-                Self::new(named("execute_tool", tool), (SpanKind::Internal, None), Vec::new(), more)
-            }
+                    (names::TOOL_CALL_ID, call),
+                ]),
+            ),
             Operation::Chat { provider, model } => {
-                let attributes = [
-                    (names::OPERATION, "chat"),
-                    (names::PROVIDER, vendor(provider)),
-                    (names::REQUEST_MODEL, model),
-                ];
-                Self::new(
-                    named("chat", model),
-                    (SpanKind::Client, Some(Measure::Chat)),
-                    texts(&attributes),
-                    Vec::new(),
-                )
+                let kind = SpanKind::Client;
+                let measure: Option<Measure> = Some(|metrics| &metrics.chat);
+                let dimensions = of_model("chat", provider, model);
+                Self { name: named("chat", model), kind, measure, dimensions, more: Vec::new() }
             }
             Operation::Agent { name, provider, model } => {
-                let attributes = [
-                    (names::OPERATION, "invoke_agent"),
-                    (names::PROVIDER, vendor(provider)),
-                    (names::REQUEST_MODEL, model),
-                ];
-                let name = name.map(|name| (names::AGENT_NAME, name));
-                let more = texts(&attributes.into_iter().chain(name).collect::<Vec<_>>());
-                let shown = named("invoke_agent", name.map(|(_, name)| name).unwrap_or_default());
-                Self::new(shown, (SpanKind::Internal, None), Vec::new(), more)
+                let mut more = of_model("invoke_agent", provider, model);
+                more.extend(name.map(|name| text(names::AGENT_NAME, name)));
+                Self::internal(named("invoke_agent", name.unwrap_or_default()), more)
             }
         }
     }
 
-    fn new(
-        name: String,
-        (kind, measure): (SpanKind, Option<Measure>),
-        dimensions: Vec<KeyValue>,
-        more: Vec<KeyValue>,
-    ) -> Self {
-        Self { name, kind, measure, dimensions, more }
+    /// Returns an operation inside haft, which is not measured.
+    fn internal(name: String, more: Vec<KeyValue>) -> Self {
+        Self { name, kind: SpanKind::Internal, measure: None, dimensions: Vec::new(), more }
     }
+}
+
+/// Returns the attributes of every request to a model.
+fn of_model(operation: &str, provider: &str, model: &str) -> Vec<KeyValue> {
+    let provider = vendor(provider);
+    texts(&[(names::OPERATION, operation), (names::PROVIDER, provider), (names::REQUEST_MODEL, model)])
 }
 
 /// Returns the attributes of every call of a tool.
@@ -306,13 +288,12 @@ impl Recording for OwnRecording {
             self.metrics.used(usage, &self.dimensions);
         }
         if let Some(measure) = self.measure {
-            self.metrics.took(measure, self.begun.elapsed(), &self.dimensions);
+            measure(&self.metrics).record(self.begun.elapsed().as_secs_f64(), &self.dimensions);
         }
         self.span.end();
     }
 }
 
-/// Returns the parent for child operations of a span.
 fn parent(context: &SpanContext) -> TraceParent {
     let state = context.trace_state().header();
     TraceParent {
@@ -323,8 +304,7 @@ fn parent(context: &SpanContext) -> TraceParent {
     }
 }
 
-/// Converts a parent to the library's type.
-pub(crate) fn context(parent: &TraceParent) -> SpanContext {
+fn context(parent: &TraceParent) -> SpanContext {
     use opentelemetry::trace::{SpanId, TraceFlags, TraceId};
     use std::str::FromStr;
     let state = parent.state.as_deref().and_then(|state| TraceState::from_str(state).ok());

@@ -18,7 +18,6 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The maximum size of a response in bytes: it is short, or lists rejected data.
 const MAX_ANSWER: usize = 256 << 10;
 
-/// Sends requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Sender {
     client: Client,

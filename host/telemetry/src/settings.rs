@@ -16,46 +16,36 @@ pub struct Settings {
     pub is_scraped: bool,
 }
 
-/// A kind of exported data.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
-    Traces,
-    Metrics,
+/// A kind of exported data: the path of its endpoint, and its environment variables.
+#[derive(Clone, Copy)]
+pub(crate) struct Signal {
+    path: &'static str,
+    endpoint: &'static str,
+    exporter: &'static str,
 }
 
-impl Signal {
-    fn variable(self) -> &'static str {
-        match self {
-            Self::Traces => "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-            Self::Metrics => "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-        }
-    }
+pub(crate) const TRACES: Signal = Signal {
+    path: "v1/traces",
+    endpoint: "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    exporter: "OTEL_TRACES_EXPORTER",
+};
 
-    fn path(self) -> &'static str {
-        match self {
-            Self::Traces => "v1/traces",
-            Self::Metrics => "v1/metrics",
-        }
-    }
-
-    fn exporter(self) -> &'static str {
-        match self {
-            Self::Traces => "OTEL_TRACES_EXPORTER",
-            Self::Metrics => "OTEL_METRICS_EXPORTER",
-        }
-    }
-}
+pub(crate) const METRICS: Signal = Signal {
+    path: "v1/metrics",
+    endpoint: "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
+    exporter: "OTEL_METRICS_EXPORTER",
+};
 
 impl Settings {
     /// Returns whether anything is exported or served.
     pub fn is_on(&self) -> bool {
-        self.is_scraped || self.sends(Signal::Traces) || self.sends(Signal::Metrics)
+        self.is_scraped || self.sends(TRACES) || self.sends(METRICS)
     }
 
     pub(crate) fn sends(&self, signal: Signal) -> bool {
         let is_disabled =
             variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let is_none = variable(signal.exporter()).is_some_and(|value| value == "none");
+        let is_none = variable(signal.exporter).is_some_and(|value| value == "none");
         !is_disabled && !is_none && (self.endpoint.is_some() || is_in_environment(signal))
     }
 
@@ -64,7 +54,7 @@ impl Settings {
         if is_in_environment(signal) {
             return None;
         }
-        self.endpoint.as_ref().map(|endpoint| format!("{}/{}", endpoint.trim_end_matches('/'), signal.path()))
+        self.endpoint.as_ref().map(|endpoint| format!("{}/{}", endpoint.trim_end_matches('/'), signal.path))
     }
 
     /// Returns the name of the service, unless the environment sets one.
@@ -76,7 +66,7 @@ impl Settings {
 }
 
 fn is_in_environment(signal: Signal) -> bool {
-    variable(signal.variable()).is_some() || variable("OTEL_EXPORTER_OTLP_ENDPOINT").is_some()
+    variable(signal.endpoint).is_some() || variable("OTEL_EXPORTER_OTLP_ENDPOINT").is_some()
 }
 
 /// Returns an environment variable; an empty one counts as not set, as the specification requires.

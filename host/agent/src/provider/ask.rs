@@ -3,12 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 
-use haft_core::call::{ToolCall, ToolDef, ToolResult};
+use haft_core::call::{Attachment, ToolCall, ToolDef, ToolResult};
 use haft_core::usage::Usage;
 use serde_json::Value;
 
 use super::output::{Formats, OutputSchema};
-use super::prompt::Prompt;
 
 /// A request for the next turn of a conversation.
 #[derive(Clone, Copy, Debug, Default)]
@@ -29,7 +28,11 @@ pub struct Ask<'a> {
 impl Ask<'_> {
     /// Returns the number of calls in the conversation.
     pub fn calls(&self) -> usize {
-        self.messages.iter().map(Message::calls).sum()
+        let calls = |message: &Message| match message {
+            Message::User(_) => 0,
+            Message::Turn(exchange) => exchange.reply.calls.len(),
+        };
+        self.messages.iter().map(calls).sum()
     }
 
     /// Returns the schema of the answer if the dialect sends it with this request.
@@ -43,8 +46,7 @@ impl Ask<'_> {
 }
 
 /// One step of a conversation.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Message {
     /// A prompt of a person.
     User(Prompt),
@@ -52,36 +54,57 @@ pub enum Message {
     Turn(Exchange),
 }
 
-impl Message {
-    fn calls(&self) -> usize {
-        match self {
-            Self::User(_) => 0,
-            Self::Turn(exchange) => exchange.reply.calls.len(),
+/// A prompt of a person.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Prompt {
+    /// The text.
+    pub text: String,
+    /// The attached files, in order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Attachment>,
+}
+
+impl Prompt {
+    /// Returns the text with a line for each file, for consumers of text only.
+    pub fn told(&self) -> String {
+        let mut text = self.text.clone();
+        for attachment in &self.attachments {
+            if !text.is_empty() {
+                text.push('\n');
+            }
+            text.push_str(&attachment.mention());
         }
+        text
+    }
+
+    /// Appends the next prompt, given before the model answered.
+    pub(crate) fn join(&mut self, next: Self) {
+        if !self.text.is_empty() && !next.text.is_empty() {
+            self.text.push_str("\n\n");
+        }
+        self.text.push_str(&next.text);
+        self.attachments.extend(next.attachments);
+    }
+}
+
+impl From<String> for Prompt {
+    fn from(text: String) -> Self {
+        Self { text, attachments: Vec::new() }
+    }
+}
+
+impl From<&str> for Prompt {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
     }
 }
 
 /// A turn of the model with the answer to each of its calls. No vendor accepts a call without an answer, so such a
 /// turn cannot be constructed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "Written")]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Exchange {
     reply: Reply,
     answers: Vec<ToolResult>,
-}
-
-/// The serialised form of an exchange, from an untrusted source.
-#[derive(Deserialize)]
-struct Written {
-    reply: Reply,
-    #[serde(default)]
-    answers: Vec<ToolResult>,
-}
-
-impl From<Written> for Exchange {
-    fn from(written: Written) -> Self {
-        Self::new(written.reply, written.answers)
-    }
 }
 
 impl Exchange {
@@ -105,17 +128,20 @@ impl Exchange {
 }
 
 /// One turn of a model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Turn {
     /// The text and the calls.
     pub reply: Reply,
     /// The reason why the model stopped.
     pub stop: Stop,
     /// The usage of the turn.
+    #[serde(default)]
     pub usage: Usage,
-    /// The usage of earlier responses that could not be used.
+    /// The usage of earlier responses that could not be used; not saved.
+    #[serde(skip)]
     pub wasted: Usage,
     /// The model that answered, as the vendor reports it; often more exact than the requested name.
+    #[serde(default)]
     pub model: String,
 }
 
@@ -206,11 +232,18 @@ mod tests {
                 Exchange::new(reply.clone(), (0..answered).map(|n| ToolResult::success(n.to_string())));
             let answers: Vec<_> = exchange.answered().map(|(_, result)| result.is_error).collect();
             assert_eq!(answers, [answered < 1, answered < 2]);
-            let text = serde_json::to_string(&Message::Turn(exchange.clone())).unwrap();
-            assert_eq!(serde_json::from_str::<Message>(&text).unwrap(), Message::Turn(exchange));
         }
-        let cut: Exchange = serde_json::from_value(serde_json::json!({ "reply": reply })).unwrap();
-        assert_eq!(cut.answered().count(), 2);
+    }
+
+    #[test]
+    fn what_is_told_of_a_prompt_names_its_files() {
+        let attachments =
+            vec![Attachment { name: Some("a.png".into()), ..Attachment::new("image/png", vec![1]) }];
+        let mut prompt = Prompt { text: String::new(), attachments };
+        assert_eq!(prompt.told(), "[a.png: image/png, 1 bytes]");
+        prompt.text = "see".into();
+        prompt.join("now".into());
+        assert_eq!(prompt.told(), "see\n\nnow\n[a.png: image/png, 1 bytes]");
     }
 
     /// Journals of older versions lack fields.

@@ -12,8 +12,18 @@ use haft_core::call::ToolCall;
 /// The maximum length of a function name for OpenAI; all other vendors accept it too.
 const NAME_CHARS: usize = 64;
 
-/// Returns the call of `tool` with the arguments as sent.
-pub(super) fn requested_call(id: String, tool: &str, sent: &Value) -> RequestedCall {
+/// Reads a call from its id and its function, whose arguments are at the key `arguments_key`. `before`: the earlier
+/// calls of the turn. `earlier`: the number of calls already in the conversation.
+pub(super) fn requested_call(
+    id: Option<&Value>,
+    function: Option<&Map<String, Value>>,
+    arguments_key: &str,
+    before: &[RequestedCall],
+    earlier: usize,
+) -> RequestedCall {
+    let part = |key| function.and_then(|function| function.get(key)).unwrap_or(&Value::Null);
+    let id = unique_id(id.and_then(Value::as_str), before, earlier);
+    let (tool, sent) = (part("name").as_str().unwrap_or_default(), part(arguments_key));
     let (arguments, problem) = match arguments(sent) {
         Ok(arguments) => (arguments, None),
         Err(problem) => (sent.clone(), Some(format!("invalid arguments: {problem}"))),
@@ -82,9 +92,8 @@ pub(super) fn echo_arguments(requested: &RequestedCall) -> Value {
     if requested.call.arguments.is_object() { requested.call.arguments.clone() } else { json!({}) }
 }
 
-/// Returns the id of a call, or a generated one if it is missing or not unique within the turn. `earlier`: the
-/// number of calls already in the conversation.
-pub(super) fn unique_id(id: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
+/// Returns the id of a call, or a generated one if it is missing or not unique within the turn.
+fn unique_id(id: Option<&str>, before: &[RequestedCall], earlier: usize) -> String {
     let taken = |id: &str| before.iter().any(|requested| requested.call.id == id);
     if let Some(id) = id.filter(|id| !id.is_empty() && !taken(id)) {
         return id.to_owned();

@@ -8,7 +8,6 @@ use serde_json::Value;
 use super::error::{Failure, Passing, excerpt};
 use haft_core::net::retry_after;
 
-/// The meaning of an error code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Code {
     /// Equivalent to this HTTP status.
@@ -163,7 +162,6 @@ fn meaning(status: Option<u16>, error: &Value, text: &str) -> Meaning {
     if super::too_long::says_so(&text) { Meaning::TooLong } else { Meaning::Code(code) }
 }
 
-/// Finds the codes in `error`.
 fn name(error: &Value) -> Option<Code> {
     let keys = ["code", "type", "status", "error_type", "reason", "__type"].into_iter();
     let mut names = keys.filter_map(|key| error.get(key)?.as_str());
@@ -174,7 +172,6 @@ fn name(error: &Value) -> Option<Code> {
     names.find_map(known)
 }
 
-/// Returns the HTTP error status in `error`.
 fn number(error: &Value) -> Option<u16> {
     let values = ["code", "status"].into_iter().filter_map(|key| error.get(key));
     let numbers = values.filter_map(|code| code.as_u64().or_else(|| code.as_str()?.parse().ok()));

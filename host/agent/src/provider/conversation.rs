@@ -47,7 +47,6 @@ impl Viewer<'_> {
         seen.into()
     }
 
-    /// Returns whether a turn of another vendor was interrupted.
     fn is_interrupted(&self, message: &Message) -> bool {
         let Message::Turn(exchange) = message else { return false };
         let is_open = exchange.answered().next().is_none();
@@ -81,7 +80,6 @@ impl Viewer<'_> {
         Some(Message::Turn(Exchange::new(reply, answers)))
     }
 
-    /// Returns the id of a call for this server.
     fn id(&self, original: &str, is_foreign: bool, used: &mut HashMap<String, u32>) -> String {
         let first = if is_foreign { fit_id(original, self.id_bytes) } else { original.to_owned() };
         // The number of uses of the id: a server may give one id to all its calls.
@@ -96,7 +94,6 @@ impl Viewer<'_> {
     }
 }
 
-/// Replaces the id of a call in a raw message.
 fn rename(raw: &mut Value, old: &str, new: &str) {
     match raw {
         _ if old == new => {}

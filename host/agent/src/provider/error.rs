@@ -198,7 +198,6 @@ impl Failure {
         }
     }
 
-    /// Returns whether the text mentions files.
     pub(super) fn names_files(&self) -> bool {
         self.response().is_some_and(|(_, text)| has_words(text, ABOUT_FILES))
     }
@@ -254,7 +253,6 @@ impl ProviderError {
         path.and_then(|at| self.endpoint.get(..host + at)).unwrap_or(&self.endpoint)
     }
 
-    /// Returns the way to fix a rejected request.
     fn hint_at(&self, status: u16, text: &str) -> Option<String> {
         let text = match status {
             401 | 403 => "check `[provider] api_key`",
@@ -319,7 +317,6 @@ pub enum SettingsError {
     Tls(String),
 }
 
-/// Returns the reason phrase of a status that providers use.
 fn reason(status: u16) -> &'static str {
     match status {
         400 => " Bad Request",

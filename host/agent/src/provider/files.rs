@@ -18,7 +18,6 @@ pub(super) struct Takes {
     pub(super) count: usize,
 }
 
-/// The files of one kind.
 pub(super) struct Kind {
     pub(super) media_types: &'static [&'static str],
     /// The maximum size of one file in bytes of base64.
@@ -27,9 +26,7 @@ pub(super) struct Kind {
 
 /// The image types that most vendors accept.
 pub(super) const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/gif", "image/webp"];
-/// The document types.
 pub(super) const DOCUMENTS: &[&str] = &["application/pdf"];
-/// Aliases of media types.
 const ALIASES: &[(&str, &str)] =
     &[("image/jpg", "image/jpeg"), ("image/pjpeg", "image/jpeg"), ("image/x-png", "image/png")];
 
@@ -71,7 +68,6 @@ impl Takes {
         }
     }
 
-    /// Returns whether `file` is sent as a file.
     pub(super) fn sends(&self, file: &Attachment) -> bool {
         matches!(self.verdict(file), Verdict::Sent(_))
     }
@@ -150,7 +146,6 @@ pub(super) fn fit<'m>(
     Cow::Owned(messages.iter().map(|message| fitting.message(message)).collect())
 }
 
-/// Returns the files of a message.
 pub(super) fn files(message: &Message) -> Box<dyn Iterator<Item = Anchored<'_>> + '_> {
     match message {
         Message::User(prompt) => {

@@ -7,19 +7,18 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::calls::{cut_off, echo_arguments, echo_name, requested_call, unique_id};
+use super::calls::{cut_off, echo_arguments, echo_name, requested_call};
 use super::codes::reported_error;
-use super::dialect::{Api, Dialect, End, Fold, Piece, Terms};
+use super::dialect::{self, Api, Dialect, End, Fold, Piece, Terms};
 use super::error::{Failure, excerpt};
 use super::files::{DOCUMENTS, Kind, Takes};
 use super::models::GEMINI;
 use super::output::{Formats, Narrow, OutputSchema};
 use super::pieces::{MAX_ITEMS, Shape};
-use super::{Ask, Reply, Turn, Usage, ends};
+use super::{Ask, Reply, Turn, Usage};
 use haft_core::call::Attachment;
 use haft_core::net::Framing;
 
-/// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "gemini";
 
 const API: Api = Api {
@@ -32,10 +31,13 @@ const API: Api = Api {
     vendor: NAME,
     is_shared: true,
     tells_cost: false,
-    ends: ends::GEMINI,
+    ends: dialect::GEMINI,
+    // Depends on the model.
+    path: "",
+    id_bytes: [usize::MAX; 2],
+    files: [&TAKES; 2],
 };
 
-/// The `generateContent` API.
 pub(super) struct Gemini;
 
 impl Dialect for Gemini {
@@ -54,19 +56,20 @@ impl Dialect for Gemini {
     }
 
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
-        formats(model)
+        if is_old(model) { Formats::Alone } else { Formats::BesideTools }
     }
 
-    fn files(&self, _terms: &Terms) -> &'static Takes {
-        &TAKES
+    fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        request::body(ask, terms)
     }
 
-    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        let mut body = request::body(ask, terms);
-        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            add_schema(&mut body, output);
+    fn add_schema(&self, body: &mut Map<String, Value>, output: &OutputSchema, _is_vendor: bool) {
+        let Some(schema) = SCHEMA.translate(&output.object()) else { return };
+        let config = body.entry("generationConfig").or_insert_with(|| json!({}));
+        if let Value::Object(config) = config {
+            config.insert("responseMimeType".into(), "application/json".into());
+            config.insert("responseJsonSchema".into(), schema);
         }
-        body
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
@@ -102,7 +105,6 @@ impl Dialect for Gemini {
     }
 }
 
-/// Returns the failure for a response without candidates.
 fn without_candidate(body: &Value) -> Failure {
     let feedback = body.get("promptFeedback");
     let text = |key| feedback.and_then(|feedback| feedback.get(key)?.as_str());
@@ -123,49 +125,18 @@ fn own_id(reply: &Reply, index: usize) -> Option<&str> {
     calls.nth(index)?.get("id")?.as_str()
 }
 
-/// The keywords that the vendor supports.
 const SCHEMA: Narrow = Narrow {
-    keywords: &[
-        "$defs",
-        "$ref",
-        "additionalProperties",
-        "anyOf",
-        "description",
-        "enum",
-        "format",
-        "items",
-        "maxItems",
-        "maximum",
-        "minItems",
-        "minimum",
-        "oneOf",
-        "properties",
-        "required",
-        "title",
-        "type",
-    ],
+    keywords: &["maxItems", "maximum", "minimum", "oneOf"],
     formats: &["date", "date-time", "time"],
     min_items: u64::MAX,
     is_closed: false,
     plain_enums: true,
 };
 
-/// Generations of models that reject tools together with a schema for the answer.
-const APART: &[&str] = &["gemini-1", "gemini-2"];
-
-/// Returns the requests with which the schema is sent.
-fn formats(model: &str) -> Formats {
-    if APART.iter().any(|name| model.contains(name)) { Formats::Alone } else { Formats::BesideTools }
-}
-
-/// Adds the schema to a request, beside other members of `generationConfig`.
-fn add_schema(body: &mut Map<String, Value>, output: &OutputSchema) {
-    let Some(schema) = SCHEMA.translate(&output.object()) else { return };
-    let config = body.entry("generationConfig").or_insert_with(|| json!({}));
-    if let Value::Object(config) = config {
-        config.insert("responseMimeType".into(), "application/json".into());
-        config.insert("responseJsonSchema".into(), schema);
-    }
+/// Returns whether `model` is of a generation that rejects tools together with a schema for the answer, and files
+/// inside the answer of a tool.
+fn is_old(model: &str) -> bool {
+    ["gemini-1", "gemini-2"].iter().any(|old| model.contains(old))
 }
 
 const PICTURES: &[&str] = &["image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"];
@@ -196,16 +167,14 @@ const TAKES: Takes = Takes {
 /// The media types that the answer of a tool may contain, for models that accept files there.
 const IN_ANSWERS: &[&str] = &["image/png", "image/jpeg", "image/webp", "application/pdf"];
 
-/// Returns the part of a content, or of an answer.
 fn file_part(attachment: &Attachment) -> Value {
     let data = BASE64_STANDARD.encode(&attachment.data);
     json!({ "inlineData": { "mimeType": attachment.media_type, "data": data } })
 }
 
-/// Returns whether `model` accepts this file inside an answer: true from the third generation on.
+/// Returns whether `model` accepts this file inside an answer.
 fn is_in_answer(model: &str, attachment: &Attachment) -> bool {
-    !["gemini-1", "gemini-2"].iter().any(|old| model.contains(old))
-        && IN_ANSWERS.contains(&attachment.media_type.as_str())
+    !is_old(model) && IN_ANSWERS.contains(&attachment.media_type.as_str())
 }
 
 // Reads the parts of a content, and folds a streamed `generateContent` response into a complete one: every chunk
@@ -218,7 +187,6 @@ const CALL: Shape = Shape {
     arguments: "args",
 };
 
-/// The response so far.
 #[derive(Default)]
 struct Content {
     body: Map<String, Value>,
@@ -333,14 +301,12 @@ fn decode_call(
     reply: &mut Reply,
     earlier: usize,
 ) -> Map<String, Value> {
-    let field = |key| call.get(key).and_then(Value::as_str);
-    let id = unique_id(field("id"), &reply.calls, earlier);
-    let requested =
-        requested_call(id, field("name").unwrap_or_default(), call.get("args").unwrap_or(&Value::Null));
+    let id = call.get("id");
+    let requested = requested_call(id, call.as_object(), "args", &reply.calls, earlier);
     let mut echo = part.clone();
     if let Some(Value::Object(call)) = echo.get_mut("functionCall") {
         // Replaces a duplicate id of the vendor; an id generated by haft is not sent.
-        if field("id").is_some_and(|id| !id.is_empty()) {
+        if id.and_then(Value::as_str).is_some_and(|id| !id.is_empty()) {
             call.insert("id".into(), requested.call.id.as_str().into());
         }
         call.insert("name".into(), echo_name(&requested.call.tool).into());

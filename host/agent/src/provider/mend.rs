@@ -112,16 +112,14 @@ impl Renames {
         if self.old_by_new.is_empty() {
             return value;
         }
+        let old = |new: String| self.old_by_new.get(&new).cloned().unwrap_or(new);
         match value {
-            Value::Object(members) => Value::Object(self.restore_members(members)),
+            Value::Object(members) => {
+                members.into_iter().map(|(name, value)| (old(name), self.restore(value))).collect()
+            }
             Value::Array(items) => items.into_iter().map(|item| self.restore(item)).collect(),
             other => other,
         }
-    }
-
-    fn restore_members(&self, members: Map<String, Value>) -> Map<String, Value> {
-        let old = |new: String| self.old_by_new.get(&new).cloned().unwrap_or(new);
-        members.into_iter().map(|(name, value)| (old(name), self.restore(value))).collect()
     }
 }
 

@@ -5,22 +5,20 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::calls::{self, echo_arguments, echo_name, unique_id};
+use super::calls::{self, echo_arguments, echo_name};
 use super::codes::reported_error;
-use super::dialect::{Api, Dialect, Fold, Piece, Terms};
+use super::dialect::{self, Api, Dialect, Fold, Piece, Terms};
 use super::error::Failure;
 use super::files::{Kind, Takes};
 use super::models::OLLAMA;
-use super::openai::{CALL, content};
-use super::output::Formats;
-use super::pieces::{MAX_ITEMS, join};
+use super::openai::{self, ChatMessage, content};
+use super::output::{Formats, OutputSchema};
 use super::schema::{self, Subset};
-use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage, ends};
+use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage};
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::model::Effort;
 use haft_core::net::Framing;
 
-/// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "ollama";
 
 /// The keywords that the server reads of a schema: the others do not reach the model's template.
@@ -48,10 +46,12 @@ const API: Api = Api {
     vendor: NAME,
     is_shared: false,
     tells_cost: false,
-    ends: ends::OLLAMA,
+    ends: dialect::OLLAMA,
+    path: "api/chat",
+    id_bytes: [usize::MAX; 2],
+    files: [&TAKES; 2],
 };
 
-/// The chat API.
 pub(super) struct Ollama;
 
 impl Dialect for Ollama {
@@ -59,28 +59,21 @@ impl Dialect for Ollama {
         API
     }
 
-    fn path(&self, _model: &str, _stream: bool) -> String {
-        "api/chat".into()
-    }
-
     fn formats(&self, _model: &str, _is_vendor: bool) -> Formats {
         // The server enforces the schema on every answer, so the model could call no tool.
         Formats::Alone
     }
 
-    fn files(&self, _terms: &Terms) -> &'static Takes {
-        &TAKES
+    fn add_schema(&self, body: &mut Map<String, Value>, output: &OutputSchema, _is_vendor: bool) {
+        body.insert("format".into(), output.mended().clone());
     }
 
-    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+    fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = Map::new();
         body.insert("model".into(), ask.model.into());
         body.insert("messages".into(), messages(ask).into());
         if !ask.tools.is_empty() {
             body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
-        }
-        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            body.insert("format".into(), output.mended().clone());
         }
         // The default is `true`.
         body.insert("stream".into(), terms.stream.into());
@@ -132,11 +125,7 @@ fn think(model: &str, effort: Effort) -> Value {
 fn tool(def: &ToolDef) -> Value {
     // The server gets a schema that cannot be translated unmodified.
     let parameters = SCHEMA.translate(&def.parameters).map(Value::from);
-    let parameters = parameters.unwrap_or_else(|schema::Unsayable| schema::plain_object(&def.parameters));
-    json!({
-        "type": "function",
-        "function": { "name": def.name, "description": def.description, "parameters": parameters },
-    })
+    openai::tool(def, &parameters.unwrap_or_else(|| schema::plain_object(&def.parameters)))
 }
 
 fn messages(ask: &Ask<'_>) -> Vec<Value> {
@@ -201,9 +190,8 @@ fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) -> Reply {
     let sent = message.get("tool_calls").and_then(Value::as_array).into_iter().flatten();
     for entry in sent.filter_map(Value::as_object) {
         let function = entry.get("function").and_then(Value::as_object).cloned().unwrap_or_default();
-        let id = unique_id(entry.get("id").and_then(Value::as_str), &reply.calls, earlier);
-        let name = function.get("name").and_then(Value::as_str).unwrap_or_default();
-        let requested = calls::requested_call(id, name, function.get("arguments").unwrap_or(&Value::Null));
+        let (id, before) = (entry.get("id"), &reply.calls);
+        let requested = calls::requested_call(id, Some(&function), "arguments", before, earlier);
         let mut echo = entry.clone();
         if entry.get("id").is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty())) {
             echo.insert("id".into(), requested.call.id.as_str().into());
@@ -269,12 +257,10 @@ pub fn host(address: &str) -> (&'static str, String, u16) {
 // Folds a streamed chat into a complete response: texts are appended, calls are added, and the last line has the
 // token counts.
 
-/// The answer so far.
 #[derive(Default)]
 struct Chat {
     body: Map<String, Value>,
-    message: Map<String, Value>,
-    calls: Vec<Value>,
+    message: ChatMessage,
 }
 
 impl Fold for Chat {
@@ -287,7 +273,7 @@ impl Fold for Chat {
             let text = |key| message.get(key).and_then(Value::as_str).map(str::to_owned);
             pieces.extend(text("thinking").map(Piece::Thought));
             pieces.extend(text("content").map(Piece::Text));
-            message.into_iter().try_for_each(|(key, value)| self.join(key, value))?;
+            self.message.join(message)?;
         }
         self.body.extend(frame.into_iter().filter(|(_, value)| !value.is_null()));
         Ok(())
@@ -302,35 +288,12 @@ impl Fold for Chat {
     }
 
     fn body(self: Box<Self>) -> Value {
-        let Self { mut body, mut message, mut calls } = *self;
-        CALL.settle(&mut calls);
-        if !calls.is_empty() {
-            message.insert("tool_calls".into(), calls.into());
-        }
+        let Self { mut body, message } = *self;
+        let message = message.whole();
         if !message.is_empty() {
             body.insert("message".into(), message.into());
         }
         body.into()
-    }
-}
-
-impl Chat {
-    fn join(&mut self, key: String, value: Value) -> Result<(), Failure> {
-        match value {
-            Value::Array(entries) if key == "tool_calls" => {
-                let mut entries = entries.into_iter().filter_map(|entry| match entry {
-                    Value::Object(entry) => Some(entry),
-                    _ => None,
-                });
-                let fits = entries.all(|entry| CALL.add(&mut self.calls, entry));
-                fits.then_some(())
-                    .ok_or_else(|| Failure::Malformed(format!("more than {MAX_ITEMS} calls in a turn")))
-            }
-            value => {
-                join(&mut self.message, key, value);
-                Ok(())
-            }
-        }
     }
 }
 

@@ -9,19 +9,17 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 
 use super::codes::reported_error;
-use super::dialect::{Api, Dialect, Fold, Terms};
-use super::ends::{self, Ending};
+use super::dialect::{self, Api, Dialect, Ending, Fold, Terms};
 use super::error::Failure;
 use super::files::{DOCUMENTS, Kind, PICTURES, Takes};
 use super::models::OPENAI;
-use super::output::Formats;
+use super::output::{Formats, OutputSchema};
 use super::{Ask, Exchange, Message, Turn, Usage, calls, schema};
 use haft_core::call::{Attachment, ToolDef, ToolResult};
 use haft_core::net::Framing;
 
-pub(super) use self::stream::CALL;
+pub(super) use self::stream::ChatMessage;
 
-/// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openai";
 
 /// The published limits: 50 MB and 500 pictures a request, 20 MB a picture.
@@ -37,7 +35,6 @@ pub(super) const TAKES: Takes = Takes {
 const COMPATIBLE: Takes =
     Takes { kinds: &[Kind { media_types: PICTURES, most: 20 << 20 }], total: 45 << 20, count: 500 };
 
-/// The constants of OpenAI's chat completions.
 pub(super) const API: Api = Api {
     listing: OPENAI,
     models_path: "models",
@@ -48,10 +45,12 @@ pub(super) const API: Api = Api {
     vendor: NAME,
     is_shared: true,
     tells_cost: false,
-    ends: ends::CHAT,
+    ends: dialect::CHAT,
+    path: "chat/completions",
+    id_bytes: [40, calls::CHOOSY],
+    files: [&TAKES, &COMPATIBLE],
 };
 
-/// The chat completions API.
 pub(super) struct OpenAi {
     /// The vendor whose messages are sent back unmodified: the provider itself, or a vendor of its format.
     pub(super) vendor: &'static str,
@@ -62,30 +61,41 @@ impl Dialect for OpenAi {
         Api { vendor: self.vendor, ..API }
     }
 
-    fn path(&self, _model: &str, _stream: bool) -> String {
-        "chat/completions".into()
-    }
-
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
         // Most local servers enforce the schema on every answer, so the model could call no tool.
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
-    /// OpenAI accepts 40 bytes.
-    fn id_bytes(&self, terms: &Terms) -> usize {
-        if terms.is_vendor { 40 } else { calls::CHOOSY }
-    }
-
-    fn files(&self, terms: &Terms) -> &'static Takes {
-        if terms.is_vendor { &TAKES } else { &COMPATIBLE }
-    }
-
-    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        let mut body = self.conversation(ask, terms);
-        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            body.insert("response_format".into(), format::response(output, terms.is_vendor));
+    fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.insert("model".into(), ask.model.into());
+        body.insert("messages".into(), self.messages(ask).into());
+        // OpenAI rejects an empty list, and some servers switch to a tool prompt for it.
+        if !ask.tools.is_empty() {
+            body.insert(
+                "tools".into(),
+                ask.tools.iter().map(|def| tool(def, &schema::plain_object(&def.parameters))).collect(),
+            );
+        }
+        if let Some(most) = terms.max_tokens {
+            // OpenAI renamed the key, and its reasoning models reject the old name, also behind gateways; other
+            // servers of the format support the old name.
+            let is_renamed = self.vendor == NAME && (terms.is_vendor || reasons(ask.model));
+            let key = if is_renamed { "max_completion_tokens" } else { "max_tokens" };
+            body.insert(key.into(), most.into());
+        }
+        if let Some(effort) = terms.effort {
+            body.insert("reasoning_effort".into(), effort.as_str().into());
+        }
+        if terms.stream {
+            body.insert("stream".into(), true.into());
+            body.insert("stream_options".into(), json!({ "include_usage": true }));
         }
         body
+    }
+
+    fn add_schema(&self, body: &mut Map<String, Value>, output: &OutputSchema, is_vendor: bool) {
+        body.insert("response_format".into(), format::response(output, is_vendor));
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
@@ -123,33 +133,6 @@ impl Dialect for OpenAi {
 }
 
 impl OpenAi {
-    /// Returns the body without the schema of the answer.
-    pub(super) fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        let mut body = Map::new();
-        body.insert("model".into(), ask.model.into());
-        body.insert("messages".into(), self.messages(ask).into());
-        // OpenAI rejects an empty list, and some servers switch to a tool prompt for it.
-        if !ask.tools.is_empty() {
-            body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
-        }
-        if let Some(most) = terms.max_tokens {
-            // OpenAI renamed the key, and its reasoning models reject the old name, also behind gateways; other
-            // servers of the format support the old name.
-            let is_renamed = self.vendor == NAME && (terms.is_vendor || reasons(ask.model));
-            let key = if is_renamed { "max_completion_tokens" } else { "max_tokens" };
-            body.insert(key.into(), most.into());
-        }
-        if let Some(effort) = terms.effort {
-            body.insert("reasoning_effort".into(), effort.as_str().into());
-        }
-        if terms.stream {
-            body.insert("stream".into(), true.into());
-            body.insert("stream_options".into(), json!({ "include_usage": true }));
-        }
-        body
-    }
-
-    /// Returns the system message, if any, and the conversation.
     fn messages(&self, ask: &Ask<'_>) -> Vec<Value> {
         let mut messages = Vec::new();
         if !ask.system.is_empty() {
@@ -213,8 +196,8 @@ fn reasons(model: &str) -> bool {
     is_o() || name.strip_prefix("gpt-").and_then(number).is_some_and(is_later)
 }
 
-fn tool(def: &ToolDef) -> Value {
-    let parameters = schema::plain_object(&def.parameters);
+/// Returns the definition of a tool for a chat; Ollama uses this format too.
+pub(super) fn tool(def: &ToolDef, parameters: &Value) -> Value {
     json!({
         "type": "function",
         "function": { "name": def.name, "description": def.description, "parameters": parameters },
@@ -226,7 +209,6 @@ fn tool(def: &ToolDef) -> Value {
 /// The name of an unnamed document, because the API requires one.
 const UNNAMED: &str = "document.pdf";
 
-/// Returns the parts of a message.
 fn of(text: &str, attachments: &[Attachment]) -> Vec<Value> {
     let text = json!({ "type": "text", "text": text });
     std::iter::once(text).chain(attachments.iter().map(part)).collect()
@@ -251,7 +233,6 @@ fn push_user(messages: &mut Vec<Value>, mut parts: Vec<Value>) {
     messages.push(json!({ "role": "user", "content": content }));
 }
 
-/// Returns the part of a file, with its bytes in a data URL.
 fn part(attachment: &Attachment) -> Value {
     if DOCUMENTS.contains(&attachment.media_type.as_str()) {
         let file = json!({ "filename": file_name(attachment), "file_data": data_url(attachment) });

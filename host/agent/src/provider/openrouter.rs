@@ -5,13 +5,11 @@ use serde_json::{Map, Value, json};
 
 use super::dialect::{Api, Dialect, Fold, Terms};
 use super::error::Failure;
-use super::files::Takes;
 use super::models::OPENROUTER;
-use super::openai::{OpenAi, TAKES, format};
-use super::output::Formats;
+use super::openai::{OpenAi, TAKES};
+use super::output::{Formats, OutputSchema};
 use super::{Ask, Cost, Turn, Usage, calls};
 
-/// The name in [`PROVIDERS`](super::PROVIDERS).
 pub(super) const NAME: &str = "openrouter";
 
 /// The prefix of models that cache a prompt only on request.
@@ -34,10 +32,12 @@ const API: Api = Api {
     vendor: NAME,
     is_shared: false,
     tells_cost: true,
+    id_bytes: [calls::CHOOSY; 2],
+    // It reads documents for models that accept none.
+    files: [&TAKES; 2],
     ..super::openai::API
 };
 
-/// The chat completions API of OpenRouter.
 pub(super) struct OpenRouter;
 
 impl Dialect for OpenRouter {
@@ -45,26 +45,18 @@ impl Dialect for OpenRouter {
         API
     }
 
-    fn path(&self, model: &str, stream: bool) -> String {
-        OPENAI.path(model, stream)
-    }
-
     fn formats(&self, model: &str, _is_vendor: bool) -> Formats {
         let is_known = BESIDE_TOOLS.iter().any(|start| model.starts_with(start));
         if is_known { Formats::BesideTools } else { Formats::Alone }
     }
 
-    /// Returns the limits of OpenAI; OpenRouter reads documents for models that accept none.
-    fn files(&self, _terms: &Terms) -> &'static Takes {
-        &TAKES
+    /// The model behind the router may accept only objects.
+    fn add_schema(&self, body: &mut Map<String, Value>, output: &OutputSchema, _is_vendor: bool) {
+        OPENAI.add_schema(body, output, true);
     }
 
-    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+    fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
         let mut body = OPENAI.conversation(ask, terms);
-        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            // The model behind the router may accept only objects.
-            body.insert("response_format".into(), format::response(output, true));
-        }
         // Requests the cost as a part of the usage, streamed or not.
         body.shift_remove("stream_options");
         body.insert("usage".into(), json!({ "include": true }));
@@ -82,10 +74,6 @@ impl Dialect for OpenRouter {
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
         let usage = self.usage(&body);
         Ok(Turn { usage, ..OPENAI.decode(ask, body)? })
-    }
-
-    fn id_bytes(&self, _terms: &Terms) -> usize {
-        calls::CHOOSY
     }
 
     fn usage(&self, body: &Value) -> Usage {

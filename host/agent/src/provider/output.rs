@@ -103,7 +103,6 @@ impl OutputSchema {
         is_plain && self.mended.get("type") == Some(&"object".into())
     }
 
-    /// Returns the schema after the repairs for all vendors.
     pub(super) fn mended(&self) -> &Value {
         &self.mended
     }
@@ -143,9 +142,26 @@ impl Eq for OutputSchema {}
 // translated, and drops keywords that only restrict it further: the answer is checked against the original schema
 // anyway.
 
+/// The keywords that every vendor supports in the schema of an answer.
+pub(super) const KEYWORDS: &[&str] = &[
+    "$defs",
+    "$ref",
+    "additionalProperties",
+    "anyOf",
+    "description",
+    "enum",
+    "format",
+    "items",
+    "minItems",
+    "properties",
+    "required",
+    "title",
+    "type",
+];
+
 /// The part of JSON Schema that a vendor supports for answers. References lead to `$defs`.
 pub(super) struct Narrow {
-    /// The supported keywords; others are removed.
+    /// The supported keywords beside [`KEYWORDS`]; others are removed.
     pub(in crate::provider) keywords: &'static [&'static str],
     pub(in crate::provider) formats: &'static [&'static str],
     /// The largest supported `minItems`.
@@ -179,7 +195,6 @@ impl Narrow {
         Some(translated.into())
     }
 
-    /// Adds the translation of a keyword.
     fn keyword(&self, translated: &mut Node, key: &str, value: &Value) -> Option<()> {
         let key = match key {
             "definitions" => "$defs",
@@ -213,7 +228,7 @@ impl Narrow {
     }
 
     fn has(&self, keyword: &str) -> bool {
-        self.keywords.contains(&keyword)
+        KEYWORDS.contains(&keyword) || self.keywords.contains(&keyword)
     }
 
     /// Returns whether the vendor supports this value of a supported keyword.

@@ -18,8 +18,6 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// 10 minutes: longer than most overloads and deployments, short enough for a person to notice an outage.
-    pub(crate) const DEFAULT_IN_TASK: Duration = Duration::from_mins(10);
     /// The longest wait between attempts in a task: one attempt per minute shows that haft is still working.
     const MAX_DELAY: Duration = Duration::from_mins(1);
     /// The maximum number of attempts with a silent vendor: each takes minutes.
@@ -30,14 +28,16 @@ impl Patience {
 
 impl Default for Patience {
     fn default() -> Self {
-        Self { retry: Retry::default(), in_task: Some(Self::DEFAULT_IN_TASK) }
+        // 10 minutes: longer than most overloads and deployments, short enough for a person to notice an outage.
+        Self { retry: Retry::default(), in_task: Some(Duration::from_mins(10)) }
     }
 }
 
 pub(super) struct Attempts {
     patience: Patience,
     in_task: bool,
-    made: u32,
+    /// The number of failed attempts.
+    pub(super) made: u32,
     /// The number of failures by kind; the waits of one kind do not grow with another.
     unavailable: u32,
     silent: u32,
@@ -53,27 +53,14 @@ impl Attempts {
         Self { patience, in_task, made: 0, unavailable: 0, silent: 0, unusable: 0, waited }
     }
 
-    /// Returns the number of failed attempts.
-    pub(super) fn made(&self) -> u32 {
-        self.made
-    }
-
     /// Counts a failed attempt. Returns the wait before the next one; `None` after the last one.
     pub(super) fn next(&mut self, failure: &Failure, retry_after: Option<Duration>) -> Option<Duration> {
         self.made += 1;
         let retry = self.patience.retry;
         match failure.passing()? {
             Passing::Unavailable => self.recovery(retry_after),
-            Passing::Silent => {
-                self.silent += 1;
-                Retry { attempts: retry.attempts.min(Patience::SILENT), ..retry }
-                    .wait(self.silent, retry_after)
-            }
-            Passing::Unusable => {
-                self.unusable += 1;
-                let attempts = retry.attempts.min(Patience::UNUSABLE);
-                Retry { attempts, ..retry }.wait(self.unusable, retry_after)
-            }
+            Passing::Silent => fewer(retry, Patience::SILENT, &mut self.silent, retry_after),
+            Passing::Unusable => fewer(retry, Patience::UNUSABLE, &mut self.unusable, retry_after),
         }
     }
 
@@ -91,6 +78,12 @@ impl Attempts {
         self.waited = self.waited.saturating_add(delay);
         (self.waited <= limit).then_some(delay)
     }
+}
+
+/// Returns the wait after one more of `failures`, with at most `most` attempts.
+fn fewer(retry: Retry, most: u32, failures: &mut u32, retry_after: Option<Duration>) -> Option<Duration> {
+    *failures += 1;
+    Retry { attempts: retry.attempts.min(most), ..retry }.wait(*failures, retry_after)
 }
 
 #[cfg(test)]
@@ -156,7 +149,7 @@ mod tests {
             assert!(attempts.next(&failure, None).is_some(), "{failure}");
         }
         assert_eq!(attempts.next(&status(503), None), None);
-        assert_eq!(attempts.made(), 6);
+        assert_eq!(attempts.made, 6);
         let once = Patience { retry: Retry { attempts: 1, ..Retry::default() }, in_task: None };
         assert_eq!(Attempts::new(once, true).next(&status(503), None), None);
         assert_eq!(Attempts::new(once, true).next(&Failure::Empty("x".into()), None), None);

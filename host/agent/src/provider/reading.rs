@@ -1,18 +1,18 @@
 //! Reads a response incrementally, as frames or as one body, regardless of its content type. Pure: takes bytes and
-//! emits events, without access to the connection.
+//! emits events, without access to the connection. Refuses JSON that would need far more memory than its size.
 
 use std::io::{self, Write};
 
-use serde_json::Value;
+use serde_json::{Deserializer, Value};
 
-use super::body;
 use super::dialect::{Dialect, Fold, Piece};
-use super::error::Failure;
+use super::error::{Failure, excerpt};
 use super::thoughts::Thoughts;
 use flate2::write::MultiGzDecoder;
 use haft_core::event::{Event, Events};
-use haft_core::json::PairJoiner;
+use haft_core::json::{PairJoiner, read, whole_characters};
 use haft_core::net::{Frames, Framing, TooLong};
+use haft_core::scan::Scan;
 use haft_core::secret::Redactor;
 
 /// 64 MiB: a streamed response has a frame of some hundred bytes for every few letters. The longest turn of any
@@ -25,10 +25,13 @@ const MAX_FRAME: usize = 8 << 20;
 /// The number of bytes at the start of a stream without frames that a message may show.
 const START: usize = 200;
 
+/// The maximum number of values in a body. A parsed value takes up to 100 bytes, even for a short text: a body of
+/// brackets alone would take thirty times its size. The longest turns have some thousand values.
+const MAX_VALUES: usize = 1 << 20;
+
 /// The end marker of streams by OpenAI and many other servers.
 const END: &[u8] = b"[DONE]";
 
-/// The state of a response.
 pub(super) struct Reading<'a> {
     inflate: Inflate,
     framing: Framing,
@@ -162,7 +165,6 @@ impl<'a> Reading<'a> {
         self.is_over || self.fold.is_complete()
     }
 
-    /// Handles the end of the body.
     pub(super) fn finish(&mut self) -> Result<(), Failure> {
         if matches!(self.form, Form::Unknown(_)) {
             self.piece(b"", true)?;
@@ -185,7 +187,8 @@ impl<'a> Reading<'a> {
             folded => folded?,
         }
         if !self.has_frames {
-            return Err(body::unreadable("no event in the stream", &self.clean_start()));
+            let start = self.redactor.redact(&String::from_utf8_lossy(&self.start)).into_owned();
+            return Err(unreadable("no event in the stream", start.as_bytes()));
         }
         self.emit_rest();
         if !self.is_complete() {
@@ -197,10 +200,9 @@ impl<'a> Reading<'a> {
     /// Reads a JSON body: the answer, or its frames in sequence.
     fn body(&mut self, body: &[u8]) -> Result<(), Failure> {
         let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
-        let read = |bytes: &[u8]| body::parse_all(bytes);
         // Error messages quote the start of the body: they are made from a redacted body.
-        let clean = || read(self.redactor.redact(&String::from_utf8_lossy(body)).as_bytes());
-        let mut values = read(body).or_else(|_| clean())?;
+        let clean = || parse_all(self.redactor.redact(&String::from_utf8_lossy(body)).as_bytes());
+        let mut values = parse_all(body).or_else(|_| clean())?;
         if values.len() <= 1 && !values.iter().any(Value::is_array) {
             self.whole = values.pop();
             return Ok(());
@@ -237,12 +239,11 @@ impl<'a> Reading<'a> {
 
     fn frame(&mut self, frame: &[u8]) -> Result<(), Failure> {
         let frame = &*self.pairs.join(frame);
-        body::parse(frame).and_then(|value| self.value(value)).map_err(|failure| {
+        parse(frame).and_then(|value| self.value(value)).map_err(|failure| {
             // Error messages quote the start of the frame: a part of a key would no longer be recognised, so the
             // message is made again from a redacted frame.
             let clean = self.redactor.redact(&String::from_utf8_lossy(frame)).into_owned();
-            let again =
-                body::parse(clean.as_bytes()).and_then(|value| self.fold.take(value, &mut Vec::new()));
+            let again = parse(clean.as_bytes()).and_then(|value| self.fold.take(value, &mut Vec::new()));
             again.err().unwrap_or(failure)
         })
     }
@@ -280,13 +281,36 @@ impl<'a> Reading<'a> {
             Piece::Thought(text) => self.events.emit(|| Event::Thought(text)),
         }
     }
-
-    fn clean_start(&self) -> Vec<u8> {
-        self.redactor.redact(&String::from_utf8_lossy(&self.start)).into_owned().into_bytes()
-    }
 }
 
-/// The magic bytes of gzip.
+pub(super) fn parse(bytes: &[u8]) -> Result<Value, Failure> {
+    bound(bytes)?;
+    read(bytes).map_err(|error| unreadable(&error.to_string(), bytes))
+}
+
+/// Parses all consecutive values in `bytes`: a body, or a stream without separators between its frames.
+fn parse_all(bytes: &[u8]) -> Result<Vec<Value>, Failure> {
+    bound(bytes)?;
+    let all: Result<Vec<_>, _> = Deserializer::from_slice(&whole_characters(bytes)).into_iter().collect();
+    // Reports the error of parsing a single value, in haft's wording.
+    all.or_else(|_| read(bytes).map(|value| vec![value]))
+        .map_err(|error| unreadable(&error.to_string(), bytes))
+}
+
+fn bound(bytes: &[u8]) -> Result<(), Failure> {
+    let is_within = Scan::from_message(bytes).values <= MAX_VALUES;
+    is_within.then_some(()).ok_or_else(|| Failure::Malformed(format!("more than {MAX_VALUES} values")))
+}
+
+/// Returns the failure for a body that is empty or no JSON.
+fn unreadable(why: &str, bytes: &[u8]) -> Failure {
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Failure::Empty("the body has no content".into());
+    }
+    let start = String::from_utf8_lossy(bytes.get(..200).unwrap_or(bytes));
+    Failure::Malformed(format!("{why}; it begins with `{}`", excerpt(&start)))
+}
+
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
 /// A response that a server may have compressed without a request, as its first bytes show and its headers do not.

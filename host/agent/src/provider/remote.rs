@@ -6,7 +6,7 @@ mod client;
 mod list;
 mod refused_files;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -16,24 +16,21 @@ use serde_json::{Map, Value};
 
 use self::answer::{Answer, Miss};
 use self::client::{below, client, headers, parse_base};
-use self::refused_files::{RefusedFiles, Refusing, Search};
-use super::body::lay_over;
+use self::refused_files::{RefusedFiles, Search};
 use super::conversation::Viewer;
 use super::dialect::{Dialect, Terms};
 use super::error::{Failure, ProviderError, SettingsError, excerpt};
-use super::files::fit;
+use super::files::{Takes, fit};
 use super::mend::mend;
 use super::models::ModelList;
 use super::output::Formats;
 use super::patience::Attempts;
-use super::reading::Reading;
-use super::{
-    Ask, Message, Patience, Prices, Provider, ProviderKind, ProviderSettings, Timeouts, Turn, Usage, body,
-    settings,
-};
+use super::reading::{Reading, parse};
+use super::{Ask, Message, Provider, ProviderKind, ProviderSettings, Turn, Usage, settings};
 use haft_core::call::{Attachment, ToolDef};
 use haft_core::event::{Event, Events};
 use haft_core::secret::Redactor;
+use haft_core::sync::Lock;
 
 /// A provider over HTTP with the dialect `D`.
 pub(super) struct Remote<D> {
@@ -44,15 +41,10 @@ pub(super) struct Remote<D> {
     headers: HeaderMap,
     /// The secrets in the headers, to redact them in messages.
     redactor: Redactor,
-    model: String,
-    model_fast: String,
+    settings: ProviderSettings,
     terms: Terms,
-    timeouts: Timeouts,
-    patience: Patience,
-    extra: Map<String, Value>,
-    prices: BTreeMap<String, Prices>,
-    /// Models for which the server rejected a schema.
-    formless: Refusing,
+    /// Models for which the server rejected a schema; a process uses a handful.
+    formless: Lock<BTreeSet<String>>,
     refused_files: RefusedFiles,
 }
 
@@ -63,8 +55,8 @@ impl<D: Dialect> Remote<D> {
         dialect: D,
         settings: ProviderSettings,
     ) -> Result<Self, SettingsError> {
-        let model_fast = settings.model_fast.clone().unwrap_or_else(|| settings.model.clone());
-        if settings.model.trim().is_empty() || model_fast.trim().is_empty() {
+        let mut models = std::iter::once(&settings.model).chain(&settings.model_fast);
+        if models.any(|model| model.trim().is_empty()) {
             return Err(SettingsError::NoModel);
         }
         if let Some(key) = settings.extra.keys().find(|key| dialect.api().reserved.contains(&key.as_str())) {
@@ -82,23 +74,8 @@ impl<D: Dialect> Remote<D> {
             context_window: settings.context_window,
             is_vendor: is_own_host(kind, &base),
         };
-        Ok(Self {
-            kind,
-            dialect,
-            client,
-            base,
-            headers,
-            redactor,
-            model: settings.model,
-            model_fast,
-            terms,
-            timeouts: settings.timeouts,
-            patience: settings.patience,
-            extra: settings.extra,
-            prices: settings.prices,
-            formless: Refusing::default(),
-            refused_files: RefusedFiles::default(),
-        })
+        let (formless, refused_files) = (Lock::default(), RefusedFiles::default());
+        Ok(Self { kind, dialect, client, base, headers, redactor, settings, terms, formless, refused_files })
     }
 
     /// Sends the request once, reads the response, and emits its events as they arrive.
@@ -116,7 +93,6 @@ impl<D: Dialect> Remote<D> {
         Ok(turn)
     }
 
-    /// Reads a response to its end.
     async fn read(&self, answer: &mut Answer, reading: &mut Reading<'_>) -> Result<(), Failure> {
         while !reading.is_over() {
             match answer.piece(reading.is_complete()).await {
@@ -134,7 +110,7 @@ impl<D: Dialect> Remote<D> {
     async fn send(&self, request: Option<Request>) -> Result<Answer, Miss> {
         // The body is in memory, so the request can always be cloned.
         let request = request.ok_or_else(|| Failure::Connect("the request cannot be repeated".into()))?;
-        let answer = Answer::to(&self.client, request, self.timeouts, self.terms.stream).await;
+        let answer = Answer::to(&self.client, request, self.settings.timeouts, self.terms.stream).await;
         let answer = answer.map_err(|failure| self.cleaned(failure))?;
         answer.refusal().await.map_err(|failure| self.cleaned(failure).into())
     }
@@ -148,7 +124,7 @@ impl<D: Dialect> Remote<D> {
         events: &Events,
     ) -> Result<(), ProviderError> {
         let delay = attempts.next(&miss.failure, miss.failure.wait());
-        let error = self.error(url, miss.failure, attempts.made());
+        let error = self.error(url, miss.failure, attempts.made);
         let Some(delay) = delay else { return Err(error) };
         tracing::info!("{error}; trying again in {delay:.1?}");
         events.emit(|| Event::Retrying { reason: error.to_string(), delay });
@@ -159,8 +135,8 @@ impl<D: Dialect> Remote<D> {
     /// Requests a turn until an attempt succeeds or no further attempt is allowed.
     async fn turn_of(&self, ask: &Ask<'_>, events: &Events) -> Result<Turn, ProviderError> {
         let in_task = ask.messages.iter().any(|message| matches!(message, Message::Turn(_)));
-        let mut attempts = Attempts::new(self.patience, in_task);
-        let mut search = self.refused_files.search(ask.model, ask.messages, self.dialect.files(&self.terms));
+        let mut attempts = Attempts::new(self.settings.patience, in_task);
+        let mut search = self.refused_files.search(ask.model, ask.messages, self.takes());
         let mut request = self.asking(ask, &search);
         let mut wasted = Usage::default();
         loop {
@@ -191,23 +167,25 @@ impl<D: Dialect> Remote<D> {
         }
     }
 
-    /// Returns the published context window of `model`, for the vendor itself.
     fn published_window(&self, model: &str) -> Option<u32> {
         settings::context_window(model).filter(|_| self.terms.is_vendor)
     }
 
-    /// Returns the requests with which the schema of an answer is sent to `model`.
     fn formats(&self, model: &str) -> Formats {
-        if self.formless.has(model) {
+        if self.formless.lock().contains(model) {
             Formats::Never
         } else {
             self.dialect.formats(model, self.terms.is_vendor)
         }
     }
 
-    /// Returns whether a request for `ask` contains the schema of the answer.
     fn sends_format(&self, ask: &Ask<'_>) -> bool {
         ask.format(self.formats(ask.model)).is_some()
+    }
+
+    /// Returns the files that the server accepts.
+    fn takes(&self) -> &'static Takes {
+        self.dialect.api().limits(self.terms.is_vendor).1
     }
 
     fn require_key(&self) -> Result<(), ProviderError> {
@@ -228,11 +206,11 @@ impl<D: Dialect> Remote<D> {
     }
 
     fn asking(&self, ask: &Ask<'_>, search: &Search) -> Request {
-        let messages = fit(ask.messages, self.dialect.files(&self.terms), &|file| search.leaves_out(file));
         let api = self.dialect.api();
+        let (id_bytes, takes) = api.limits(self.terms.is_vendor);
+        let messages = fit(ask.messages, takes, &|file| search.leaves_out(file));
         let server = api.is_shared.then(|| self.server());
-        let (vendor, id_bytes) = (api.vendor, self.dialect.id_bytes(&self.terms));
-        let messages = Viewer { vendor, server: server.as_deref(), id_bytes }.view(messages);
+        let messages = Viewer { vendor: api.vendor, server: server.as_deref(), id_bytes }.view(messages);
         let mended: Vec<_> = ask.tools.iter().map(|def| mend(def)).collect();
         let tools = ask.tools.iter().zip(&mended);
         let tools: Vec<&ToolDef> =
@@ -240,7 +218,7 @@ impl<D: Dialect> Remote<D> {
         let output = ask.output.filter(|_| self.sends_format(ask));
         let sent = Ask { tools: &tools, messages: &messages, output, ..*ask };
         let mut body = self.dialect.request(&sent, &self.terms);
-        lay_over(&mut body, &self.extra);
+        lay_over(&mut body, &self.settings.extra);
         self.dialect.settle(&mut body, ask.model);
         let path = self.dialect.path(ask.model, self.terms.stream);
         let mut request = self.request(Method::POST, &path, Some(&Value::Object(body)));
@@ -267,7 +245,7 @@ impl<D: Dialect> Remote<D> {
 
     /// Adds the cost to `usage` if the requested or the answering model has a price.
     fn priced(&self, usage: Usage, asked: &str, answered: &str) -> Usage {
-        let prices = self.prices.get(asked).or_else(|| self.prices.get(answered));
+        let prices = self.settings.prices.get(asked).or_else(|| self.settings.prices.get(answered));
         Usage { cost: prices.map(|prices| prices.cost(&usage)).or(usage.cost), ..usage }
     }
 
@@ -288,7 +266,7 @@ impl<D: Dialect> Remote<D> {
         }
         // Error messages quote the start of the body: a part of a key would no longer be recognised, so the message
         // is made again from a redacted body.
-        let again = || self.dialect.decode(ask, body::parse(clean.as_bytes())?);
+        let again = || self.dialect.decode(ask, parse(clean.as_bytes())?);
         self.dialect.decode(ask, body).or_else(|_| again())
     }
 
@@ -332,6 +310,19 @@ fn is_own_host(kind: &ProviderKind, base: &Url) -> bool {
     vendor.is_some_and(|vendor| vendor.host_str() == base.host_str())
 }
 
+/// Merges `over` into `under`: objects key by key, other values by replacement. The recursion is as deep as the
+/// values, whose depth is bounded by the parser.
+fn lay_over(under: &mut Map<String, Value>, over: &Map<String, Value>) {
+    for (key, value) in over {
+        match (under.get_mut(key), value) {
+            (Some(Value::Object(below)), Value::Object(above)) => lay_over(below, above),
+            _ => {
+                under.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
 #[async_trait]
 impl<D: Dialect> Provider for Remote<D> {
     fn name(&self) -> &str {
@@ -339,11 +330,11 @@ impl<D: Dialect> Provider for Remote<D> {
     }
 
     fn model(&self) -> &str {
-        &self.model
+        &self.settings.model
     }
 
     fn model_fast(&self) -> &str {
-        &self.model_fast
+        self.settings.model_fast.as_ref().unwrap_or(&self.settings.model)
     }
 
     fn context_window(&self, model: &str) -> Option<u32> {
@@ -355,7 +346,7 @@ impl<D: Dialect> Provider for Remote<D> {
     }
 
     fn refusal(&self, file: &Attachment) -> Option<String> {
-        self.dialect.files(&self.terms).refusal(file)
+        self.takes().refusal(file)
     }
 
     fn formats_alone(&self, model: &str) -> bool {
@@ -376,7 +367,7 @@ impl<D: Dialect> Provider for Remote<D> {
                     "{error}; the request without an output schema succeeded, so the schema is omitted from \
                      now on"
                 );
-                self.formless.note(ask.model);
+                self.formless.lock().insert(ask.model.to_owned());
                 Ok(turn)
             }
             done => done,
@@ -389,18 +380,17 @@ impl<D: Dialect> Provider for Remote<D> {
 
     fn tells_cost(&self, model: &str) -> bool {
         // The vendor may report a more exact name than the requested one.
-        self.dialect.api().tells_cost || self.prices.keys().any(|name| name.starts_with(model))
+        self.dialect.api().tells_cost || self.settings.prices.keys().any(|name| name.starts_with(model))
     }
 
     async fn check(&self) -> Result<(), ProviderError> {
         self.require_key()?;
         let request = self.request(Method::GET, self.dialect.api().models_path, None);
-        let mut attempts = Attempts::new(self.patience, false);
+        let mut attempts = Attempts::new(self.settings.patience, false);
         loop {
             match self.send(request.try_clone()).await {
-                Ok(_) => return Ok(()),
                 // A server without a list of models is still available.
-                Err(miss) if miss.is_without_list() => return Ok(()),
+                Ok(_) | Err(Miss { failure: Failure::Status { status: 404 | 405, .. }, .. }) => return Ok(()),
                 Err(miss) => self.wait(request.url(), &mut attempts, miss, &Events::none()).await?,
             }
         }

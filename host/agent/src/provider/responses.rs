@@ -2,23 +2,22 @@
 //! Nothing is stored at the vendor (`store = false`): the response contains the model's thinking encrypted, and the
 //! next request contains it unmodified.
 
-mod request;
 mod stream;
 
 use serde_json::{Map, Value, json};
 
 use super::codes::reported_error;
-use super::dialect::{Api, Dialect, Fold, Terms};
-use super::ends::{self, Ending};
+use super::dialect::{self, Api, Dialect, Ending, Fold, Terms};
 use super::error::Failure;
-use super::files::Takes;
-use super::openai::{TAKES, format};
-use super::output::Formats;
-use super::{Ask, Reply, RequestedCall, Turn, Usage};
-use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
+use super::files::DOCUMENTS;
+use super::openai::{self, TAKES, data_url, file_name, format};
+use super::output::{Formats, OutputSchema};
+use super::{Ask, Exchange, Message, Reply, RequestedCall, Turn, Usage, schema};
+use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, is_own};
+use haft_core::call::{Attachment, ToolDef};
 
 /// The vendor of messages that are sent back unmodified; it differs from that of chat completions.
-pub(super) const VENDOR: &str = "openai-responses";
+const VENDOR: &str = "openai-responses";
 
 /// The constants of the API. Reserved are also the keys that would store the conversation at the vendor, or continue
 /// it without haft.
@@ -35,8 +34,11 @@ const API: Api = Api {
         "tools",
     ],
     vendor: VENDOR,
-    ends: ends::RESPONSES,
-    ..super::openai::API
+    ends: dialect::RESPONSES,
+    path: "responses",
+    id_bytes: [64; 2],
+    files: [&TAKES; 2],
+    ..openai::API
 };
 
 pub(super) struct Responses;
@@ -46,28 +48,38 @@ impl Dialect for Responses {
         API
     }
 
-    fn path(&self, _model: &str, _stream: bool) -> String {
-        "responses".into()
-    }
-
     fn formats(&self, _model: &str, is_vendor: bool) -> Formats {
         if is_vendor { Formats::BesideTools } else { Formats::Alone }
     }
 
-    fn id_bytes(&self, _terms: &Terms) -> usize {
-        64
-    }
-
-    fn files(&self, _terms: &Terms) -> &'static Takes {
-        &TAKES
-    }
-
-    fn request(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
-        let mut body = request::body(ask, terms);
-        if let Some(output) = ask.format(self.formats(ask.model, terms.is_vendor)) {
-            body.insert("text".into(), json!({ "format": format::text(output, terms.is_vendor) }));
+    fn conversation(&self, ask: &Ask<'_>, terms: &Terms) -> Map<String, Value> {
+        let mut body = Map::new();
+        body.insert("model".into(), ask.model.into());
+        if !ask.system.is_empty() {
+            body.insert("instructions".into(), ask.system.into());
+        }
+        body.insert("input".into(), items(ask).into());
+        if !ask.tools.is_empty() {
+            body.insert("tools".into(), ask.tools.iter().map(|def| tool(def)).collect());
+        }
+        if !WITHOUT_REASONING.iter().any(|name| ask.model.starts_with(name)) {
+            body.insert("include".into(), json!(["reasoning.encrypted_content"]));
+        }
+        if let Some(effort) = terms.effort {
+            body.insert("reasoning".into(), json!({ "effort": effort.as_str() }));
+        }
+        if let Some(most) = terms.max_tokens {
+            body.insert("max_output_tokens".into(), most.into());
+        }
+        body.insert("store".into(), false.into());
+        if terms.stream {
+            body.insert("stream".into(), true.into());
         }
         body
+    }
+
+    fn add_schema(&self, body: &mut Map<String, Value>, output: &OutputSchema, is_vendor: bool) {
+        body.insert("text".into(), json!({ "format": format::text(output, is_vendor) }));
     }
 
     fn decode(&self, ask: &Ask<'_>, body: Value) -> Result<Turn, Failure> {
@@ -109,6 +121,81 @@ fn message(role: &str, content: impl Into<Value>) -> Value {
     json!({ "role": role, "content": content.into() })
 }
 
+// Writes a request: one flat list of items; ids link calls and answers.
+
+/// Models without reasoning: OpenAI rejects a request for their encrypted reasoning.
+const WITHOUT_REASONING: &[&str] = &["gpt-3.5", "gpt-4", "chatgpt-4o"];
+
+/// Returns the definition of a tool. `strict` would reject every schema with an optional argument.
+fn tool(def: &ToolDef) -> Value {
+    json!({
+        "type": "function",
+        "name": def.name,
+        "description": def.description,
+        "parameters": schema::plain_object(&def.parameters),
+        "strict": false,
+    })
+}
+
+fn items(ask: &Ask<'_>) -> Vec<Value> {
+    let mut items = Vec::new();
+    for step in ask.messages {
+        match step {
+            Message::User(prompt) => items.push(message("user", content(&prompt.text, &prompt.attachments))),
+            Message::Turn(exchange) => push_exchange(&mut items, exchange),
+        }
+    }
+    items
+}
+
+fn push_exchange(items: &mut Vec<Value>, exchange: &Exchange) {
+    let reply = exchange.reply();
+    let output = reply.raw.get("output").and_then(Value::as_array).filter(|_| is_own(reply, VENDOR));
+    match output {
+        Some(output) => items.extend(output.iter().cloned()),
+        None => push_rebuilt(items, reply),
+    }
+    items.extend(exchange.answered().map(|(requested, result)| {
+        let call_id = requested.call.id.as_str();
+        let output = content(&openai::content(result), &result.attachments);
+        json!({ "type": "function_call_output", "call_id": call_id, "output": output })
+    }));
+}
+
+fn push_rebuilt(items: &mut Vec<Value>, reply: &Reply) {
+    if !reply.text.is_empty() || reply.calls.is_empty() {
+        items.push(message("assistant", reply.text.as_str()));
+    }
+    items.extend(reply.calls.iter().map(|requested| {
+        json!({
+            "type": "function_call",
+            "call_id": requested.call.id,
+            "name": echo_name(&requested.call.tool),
+            "arguments": echo_arguments(requested).to_string(),
+        })
+    }));
+}
+
+/// Returns a text, or a list of the text and its files.
+fn content(text: &str, attachments: &[Attachment]) -> Value {
+    if attachments.is_empty() {
+        return text.into();
+    }
+    let text =
+        Some(text).filter(|text| !text.is_empty()).map(|text| json!({ "type": "input_text", "text": text }));
+    text.into_iter().chain(attachments.iter().map(part)).collect()
+}
+
+fn part(attachment: &Attachment) -> Value {
+    let url = data_url(attachment);
+    if DOCUMENTS.contains(&attachment.media_type.as_str()) {
+        return json!({ "type": "input_file", "filename": file_name(attachment), "file_data": url });
+    }
+    json!({ "type": "input_image", "image_url": url, "detail": "auto" })
+}
+
+// Reads a response.
+
 /// The separator between two messages of one response.
 const BETWEEN: &str = "\n\n";
 
@@ -120,8 +207,8 @@ fn decode(output: &[Value], cut: bool, earlier: usize) -> Reply {
     for item in output.iter().filter_map(Value::as_object) {
         match kind(item) {
             "function_call" => {
-                let id = unique_id(item.get("call_id").and_then(Value::as_str), &calls, earlier);
-                let requested = requested_call(item, id);
+                let id = item.get("call_id");
+                let requested = calls::requested_call(id, Some(item), "arguments", &calls, earlier);
                 echoes.push(echo_call(item, &requested));
                 calls.push(requested);
             }
@@ -151,21 +238,14 @@ fn text(output: &[Value]) -> String {
     if texts.is_empty() { output.iter().filter_map(refusal).collect() } else { texts.join(BETWEEN) }
 }
 
-/// Returns the model's refusal in `item`, if any.
 fn refusal(item: &Value) -> Option<&str> {
     parts(item, "refusal").find(|text| !text.is_empty())
 }
 
-/// Returns the parts of a message that have `key`.
 fn parts<'v>(item: &'v Value, key: &'static str) -> impl Iterator<Item = &'v str> {
     let is_message = item.get("type").and_then(Value::as_str) == Some("message");
     let content = item.get("content").filter(|_| is_message).and_then(Value::as_array);
     content.into_iter().flatten().filter_map(move |part| part.get(key)?.as_str())
-}
-
-fn requested_call(item: &Map<String, Value>, id: String) -> RequestedCall {
-    let part = |name| item.get(name).unwrap_or(&Value::Null);
-    calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
 /// Returns the call to send back, corrected where the API would reject its own output.
@@ -179,7 +259,6 @@ fn echo_call(item: &Map<String, Value>, requested: &RequestedCall) -> Value {
     echo.into()
 }
 
-/// Returns whether the API accepts these arguments back.
 fn is_taken_back(arguments: &Value) -> bool {
     arguments.as_str().is_some_and(|text| text.trim().is_empty()) || is_object_text(arguments)
 }

@@ -25,10 +25,6 @@ pub(super) struct Subset {
     pub(super) is_strict: bool,
 }
 
-/// The error for a schema that a [`Subset`] cannot express.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Unsayable;
-
 /// Converts the schema of a tool to one plain object, which OpenAI and Anthropic require at the root: with
 /// `properties`, and without combining keywords.
 pub(super) fn plain_object(schema: &Value) -> Value {
@@ -86,8 +82,8 @@ fn resolve<'s>(schema: &'s Value, whole: &'s Value) -> Option<&'s Value> {
 }
 
 impl Subset {
-    /// Translates `schema` to this subset.
-    pub(super) fn translate(&self, schema: &Value) -> Result<Map<String, Value>, Unsayable> {
+    /// Translates `schema`; `None` if the subset cannot express it.
+    pub(super) fn translate(&self, schema: &Value) -> Option<Map<String, Value>> {
         let root = plain_object(schema);
         Saying { subset: self, whole: schema, nodes: 0 }.node(&root, 0)
     }
@@ -97,7 +93,6 @@ impl Subset {
     }
 }
 
-/// The state of a translation.
 struct Saying<'s> {
     subset: &'s Subset,
     whole: &'s Value,
@@ -107,10 +102,10 @@ struct Saying<'s> {
 type Node = Map<String, Value>;
 
 impl Saying<'_> {
-    fn node(&mut self, schema: &Value, depth: usize) -> Result<Node, Unsayable> {
+    fn node(&mut self, schema: &Value, depth: usize) -> Option<Node> {
         self.nodes += 1;
         if depth > MAX_DEPTH || self.nodes > MAX_NODES {
-            return Err(Unsayable);
+            return None;
         }
         let mut node = self.flat(schema)?;
         let allows_null = take_null(&mut node);
@@ -124,13 +119,13 @@ impl Saying<'_> {
             node.insert("nullable".into(), true.into());
         }
         node.retain(|key, _| self.subset.has(key));
-        Ok(node)
+        Some(node)
     }
 
     /// Resolves `$ref` and `allOf` into one schema.
-    fn flat(&self, schema: &Value) -> Result<Node, Unsayable> {
+    fn flat(&self, schema: &Value) -> Option<Node> {
         let siblings = schema.as_object().cloned().unwrap_or_default();
-        let mut node = resolve(schema, self.whole).ok_or(Unsayable)?.as_object().cloned().unwrap_or_default();
+        let mut node = resolve(schema, self.whole)?.as_object().cloned().unwrap_or_default();
         // Keywords beside a `$ref`, such as a description, take precedence.
         node.extend(siblings.into_iter().filter(|(key, _)| key != "$ref"));
         if let Some(Value::Array(parts)) = node.shift_remove("allOf") {
@@ -152,11 +147,11 @@ impl Saying<'_> {
         if let Some(only) = node.shift_remove("const") {
             node.entry("enum").or_insert_with(|| vec![only].into());
         }
-        Ok(node)
+        Some(node)
     }
 
     /// Translates several types, and `anyOf`: a single alternative replaces the node, several stay alternatives.
-    fn alternatives(&mut self, node: &mut Node, depth: usize) -> Result<(), Unsayable> {
+    fn alternatives(&mut self, node: &mut Node, depth: usize) -> Option<()> {
         if let Some(Value::Array(types)) = node.get("type").cloned() {
             match types.as_slice() {
                 [only] => drop(node.insert("type".into(), only.clone())),
@@ -169,20 +164,20 @@ impl Saying<'_> {
                 }
             }
         }
-        let Some(Value::Array(any)) = node.shift_remove("anyOf") else { return Ok(()) };
+        let Some(Value::Array(any)) = node.shift_remove("anyOf") else { return Some(()) };
         if let [only] = any.as_slice() {
             for (key, value) in self.node(only, depth + 1)? {
                 node.entry(key).or_insert(value);
             }
         } else if self.subset.has("anyOf") {
-            let any = any.iter().map(|part| Ok(self.node(part, depth + 1)?.into()));
-            let any = any.collect::<Result<Vec<Value>, Unsayable>>()?;
+            let any = any.iter().map(|part| Some(self.node(part, depth + 1)?.into()));
+            let any = any.collect::<Option<Vec<Value>>>()?;
             node.insert("anyOf".into(), any.into());
         }
-        Ok(())
+        Some(())
     }
 
-    fn children(&mut self, node: &mut Node, depth: usize) -> Result<(), Unsayable> {
+    fn children(&mut self, node: &mut Node, depth: usize) -> Option<()> {
         if let Some(Value::Object(properties)) = node.get("properties").cloned() {
             let mut translated = Map::new();
             for (name, property) in &properties {
@@ -204,7 +199,7 @@ impl Saying<'_> {
             // A list of schemas, or `true`.
             node.shift_remove("items");
         }
-        Ok(())
+        Some(())
     }
 
     /// Translates enumerations and formats.
@@ -252,23 +247,23 @@ fn describe(node: &mut Node, values: &[Value]) {
 }
 
 /// Adds the parts that a strict vendor requires, if they can be derived.
-fn complete(node: &mut Node, depth: usize) -> Result<(), Unsayable> {
+fn complete(node: &mut Node, depth: usize) -> Option<()> {
     if !node.contains_key("type") && !node.contains_key("anyOf") {
         let kind = if node.contains_key("properties") {
             "object"
         } else if node.contains_key("items") {
             "array"
         } else {
-            return Err(Unsayable);
+            return None;
         };
         node.insert("type".into(), kind.into());
     }
     let has_properties = node.get("properties").and_then(Value::as_object).is_some_and(|all| !all.is_empty());
     match node.get("type").and_then(Value::as_str) {
         // The caller omits the parameters of a tool without arguments.
-        Some("object") if !has_properties && depth > 0 => Err(Unsayable),
-        Some("array") if !node.contains_key("items") => Err(Unsayable),
-        _ => Ok(()),
+        Some("object") if !has_properties && depth > 0 => None,
+        Some("array") if !node.contains_key("items") => None,
+        _ => Some(()),
     }
 }
 

@@ -85,24 +85,17 @@ pub struct Timeouts {
     pub total: Duration,
 }
 
-impl Timeouts {
-    /// 10 s: a server that has not accepted within this time is unavailable.
-    pub(crate) const DEFAULT_CONNECT: Duration = Duration::from_secs(10);
-    /// 5 minutes: a small model on two cores takes minutes to read a long prompt for the first time.
-    pub(crate) const DEFAULT_FIRST_BYTE: Duration = Duration::from_mins(5);
-    /// 2 minutes: vendors send a keep-alive every few seconds, small models a word every second.
-    pub(crate) const DEFAULT_IDLE: Duration = Duration::from_mins(2);
-    /// 10 minutes: the timeout of the vendors' own clients for one response.
-    pub(crate) const DEFAULT_TOTAL: Duration = Duration::from_mins(10);
-}
-
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
-            connect: Self::DEFAULT_CONNECT,
-            first_byte: Self::DEFAULT_FIRST_BYTE,
-            idle: Self::DEFAULT_IDLE,
-            total: Self::DEFAULT_TOTAL,
+            // A server that has not accepted within this time is unavailable.
+            connect: Duration::from_secs(10),
+            // A small model on two cores takes minutes to read a long prompt for the first time.
+            first_byte: Duration::from_mins(5),
+            // Vendors send a keep-alive every few seconds, small models a word every second.
+            idle: Duration::from_mins(2),
+            // The timeout of the vendors' own clients for one response.
+            total: Duration::from_mins(10),
         }
     }
 }

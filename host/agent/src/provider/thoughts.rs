@@ -4,9 +4,7 @@
 /// A visible piece of a streamed answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    /// The next piece of the text.
     Text(String),
-    /// The next piece of the thinking.
     Thought(String),
 }
 

@@ -89,7 +89,6 @@ impl Answers {
         Ok(Kept { path, bytes: text.len(), lines: text.lines().count() })
     }
 
-    /// Removes the texts.
     pub(super) fn remove(&self) {
         if let Err(error) = fs::remove_dir_all(&self.folder)
             && error.kind() != io::ErrorKind::NotFound

@@ -7,8 +7,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::End;
-use crate::provider::{Prompt, Reply, Stop, Usage};
-use haft_core::call::{Attachment, ToolResult};
+use crate::provider::{Prompt, Turn, Usage};
+use haft_core::call::ToolResult;
 
 /// A line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -34,15 +34,9 @@ pub enum Entry {
         haft: String,
     },
     /// A prompt of a person.
-    Said {
-        /// The text.
-        text: String,
-        /// The attached files.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        attachments: Vec<Attachment>,
-    },
+    Said(Prompt),
     /// A turn of the model.
-    Turn(Box<Turned>),
+    Turn(Box<Turn>),
     /// The tool of a call of the last turn is about to run.
     Running {
         /// The id of the call.
@@ -99,21 +93,6 @@ pub struct Begun {
     pub haft: String,
 }
 
-/// A turn of a model.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Turned {
-    /// The text and the calls.
-    pub reply: Reply,
-    /// The reason why the model stopped.
-    pub stop: Stop,
-    /// The usage of the turn.
-    #[serde(default)]
-    pub usage: Usage,
-    /// The model that answered.
-    #[serde(default)]
-    pub model: String,
-}
-
 /// The summary of the beginning of a conversation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summarised {
@@ -139,17 +118,11 @@ pub struct Ended {
     pub error: Option<String>,
 }
 
-impl Entry {
-    pub(crate) fn said(prompt: &Prompt) -> Self {
-        let Prompt { text, attachments } = prompt.clone();
-        Self::Said { text, attachments }
-    }
-}
-
 impl Line {
-    /// Returns a line with the current time.
     pub(super) fn now(entry: Entry) -> Self {
-        Self { time: now(), entry }
+        let now = Timestamp::now();
+        // In milliseconds.
+        Self { time: Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now), entry }
     }
 }
 
@@ -176,21 +149,17 @@ impl Begun {
     }
 }
 
-/// Returns the current time in milliseconds.
-pub(super) fn now() -> Timestamp {
-    let now = Timestamp::now();
-    Timestamp::from_millisecond(now.as_millisecond()).unwrap_or(now)
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::provider::{Reply, Stop};
+    use haft_core::call::Attachment;
 
     #[test]
     fn lines_come_back_as_they_were_written() {
-        let turned = Turned {
+        let turned = Turn {
             reply: Reply {
                 text: "ä".into(),
                 calls: Vec::new(),
@@ -199,13 +168,14 @@ mod tests {
             },
             stop: Stop::Done,
             usage: Usage { input: 1, output: 2, ..Usage::default() },
+            wasted: Usage::default(),
             model: "m".into(),
         };
         let result = ToolResult::error("no");
         for entry in [
             Entry::Begun(Begun::new(Some("p"), None, Some(Path::new("/w")))),
-            Entry::said(&"a\nb".into()),
-            Entry::said(&Prompt {
+            Entry::Said("a\nb".into()),
+            Entry::Said(Prompt {
                 text: "a".into(),
                 attachments: vec![Attachment::new("image/png", vec![0])],
             }),
@@ -231,13 +201,13 @@ mod tests {
         let line = r#"{"time":"2026-01-01T00:00:00Z","kind":"dreamt","of":{"sheep":3}}"#;
         assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::Other);
         let line = r#"{"time":"2026-01-01T00:00:00Z","kind":"said","text":"x","loudly":true}"#;
-        assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::said(&"x".into()));
+        assert_eq!(serde_json::from_str::<Line>(line).unwrap().entry, Entry::Said("x".into()));
     }
 
     /// Every earlier version can read a prompt without files.
     #[test]
     fn a_prompt_without_files_is_written_as_ever() {
-        let line = serde_json::to_value(Line::now(Entry::said(&"x".into()))).unwrap();
+        let line = serde_json::to_value(Line::now(Entry::Said("x".into()))).unwrap();
         assert_eq!((line.as_object().unwrap().len(), &line["text"]), (3, &json!("x")));
     }
 }

@@ -3,9 +3,9 @@
 
 use jiff::Timestamp;
 
-use super::{Begun, Ended, Entry, Line, Summarised, Turned};
+use super::{Begun, Ended, Entry, Line, Summarised};
 use crate::prompt::awaits_model;
-use crate::provider::{Exchange, Message, Prompt, Reply, Usage};
+use crate::provider::{Exchange, Message, Prompt, Reply, Turn, Usage};
 use haft_core::call::{ToolCall, ToolResult};
 
 /// The answer to a call that was started and has no answer.
@@ -24,7 +24,7 @@ pub struct Restored {
     /// The end of the last task; `None` if it has not ended.
     pub ended: Option<Ended>,
     /// The summary of the beginning, if there is one.
-    pub summary: Option<Summary>,
+    pub summary: Option<Summarised>,
     /// The number of messages that the model had read at its last turn, and their tokens as counted by the vendor.
     pub(crate) counted: Option<(usize, u64)>,
     /// The usage of all turns and summaries.
@@ -37,17 +37,6 @@ pub struct Restored {
     pub changed: Timestamp,
     /// The number of unreadable lines.
     pub broken: usize,
-}
-
-/// The summary of the beginning of a conversation.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Summary {
-    /// The number of messages that it replaces.
-    pub messages: usize,
-    /// The text.
-    pub text: String,
-    /// The model that wrote the summary.
-    pub model: String,
 }
 
 /// A turn during which haft ended.
@@ -98,15 +87,15 @@ impl Restored {
         self.changed = line.time;
         match line.entry {
             Entry::Begun(begun) => self.begun = begun,
-            Entry::Said { text, attachments } => {
+            Entry::Said(prompt) => {
                 self.close();
                 self.ended = None;
-                push_prompt(&mut self.messages, Prompt { text, attachments });
+                push_prompt(&mut self.messages, prompt);
             }
-            Entry::Turn(turned) => {
+            Entry::Turn(turn) => {
                 self.close();
                 self.ended = None;
-                self.turn(*turned);
+                self.turn(*turn);
             }
             Entry::Running { call } => self.note(&call, Known::Running),
             Entry::Answered { call, result, .. } => self.note(&call, Known::Answered(result)),
@@ -114,9 +103,9 @@ impl Restored {
                 self.close();
                 self.ended = Some(ended);
             }
-            Entry::Summarised(Summarised { messages, text, model, usage }) => {
-                self.usage += usage;
-                self.summary = Some(Summary { messages, text, model });
+            Entry::Summarised(summary) => {
+                self.usage += summary.usage;
+                self.summary = Some(summary);
                 // The count included messages that the model no longer sees.
                 self.counted = None;
             }
@@ -124,8 +113,8 @@ impl Restored {
         }
     }
 
-    fn turn(&mut self, turned: Turned) {
-        let Turned { reply, usage, model, .. } = turned;
+    fn turn(&mut self, turn: Turn) {
+        let Turn { reply, usage, model, .. } = turn;
         self.turns += 1;
         self.counted = Some((self.messages.len(), usage.input));
         self.usage += usage;
@@ -200,7 +189,8 @@ mod tests {
         let requested = |id| RequestedCall { call: call(id), problem: None };
         let reply =
             Reply { text: "so".into(), calls: ids.iter().map(requested).collect(), ..Reply::default() };
-        Entry::Turn(Box::new(Turned { reply, stop: Stop::Done, usage: Usage::default(), model: "m".into() }))
+        let (usage, wasted, model) = (Usage::default(), Usage::default(), "m".into());
+        Entry::Turn(Box::new(Turn { reply, stop: Stop::Done, usage, wasted, model }))
     }
 
     fn answered(id: &str) -> Entry {
@@ -216,7 +206,7 @@ mod tests {
     fn whole() -> Vec<Entry> {
         vec![
             Entry::Begun(Begun::new(None, None, None)),
-            Entry::said(&"do".into()),
+            Entry::Said("do".into()),
             turn(&["a", "b"]),
             Entry::Running { call: "a".into() },
             answered("a"),
@@ -224,7 +214,7 @@ mod tests {
             answered("b"),
             turn(&[]),
             Entry::Ended(Ended { end: Some(crate::End::Final), error: None }),
-            Entry::said(&"and".into()),
+            Entry::Said("and".into()),
         ]
     }
 
@@ -255,8 +245,8 @@ mod tests {
 
     #[test]
     fn whoever_goes_on_talking_leaves_no_call_without_its_answer() {
-        let lines = vec![Entry::said(&"do".into()), turn(&["a", "b"]), Entry::Running { call: "a".into() }];
-        let restored = Restored::parse(&text([lines, vec![Entry::said(&"stop".into())]].concat()));
+        let lines = vec![Entry::Said("do".into()), turn(&["a", "b"]), Entry::Running { call: "a".into() }];
+        let restored = Restored::parse(&text([lines, vec![Entry::Said("stop".into())]].concat()));
         let Message::Turn(exchange) = &restored.messages[1] else { panic!("{:?}", restored.messages) };
         let answers: Vec<_> = exchange.answered().map(|(_, result)| result.content.clone()).collect();
         assert_eq!(answers, [UNKNOWN, "the call was not run"]);
@@ -271,7 +261,7 @@ mod tests {
             let (text, model, usage) = ("so far".into(), "m".into(), Usage::default());
             Entry::Summarised(Summarised { messages: 1, text, model, usage })
         };
-        let said = vec![Entry::said(&"do".into()), turn(&[]), Entry::said(&"go on".into())];
+        let said = vec![Entry::Said("do".into()), turn(&[]), Entry::Said("go on".into())];
         assert_eq!(counted(said.clone()), Some((1, 0)));
         assert_eq!(counted([said.clone(), vec![summarised()]].concat()), None);
         assert_eq!(counted([said, vec![summarised(), turn(&[])]].concat()), Some((3, 0)));

@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::answers::Answers;
 use super::file::{self, File};
 use super::line::Line;
-use super::{Begun, Entry, Restored, SessionError, SessionLog, changes_of, undone};
+use super::{Begun, Entry, Restored, SessionError, SessionLog, undone};
 use crate::provider::Prompt;
 use crate::session;
 use haft_core::secret::Redactor;
@@ -25,8 +25,7 @@ const ENDING: &str = ".jsonl";
 /// The maximum number of sessions: some years of daily work. The oldest are removed when a session begins.
 const MAX_SESSIONS: usize = 1000;
 
-/// The format of the time in a file name: names sort by the beginning of the session. Versions up to 0.1 wrote no
-/// fractions of seconds; these names sort before other times of their second.
+/// The format of the time in a file name: names sort by the beginning of the session.
 const TIME: &str = "%Y%m%dT%H%M%S%.9f";
 
 /// The minimum difference between the times in two names.
@@ -82,7 +81,7 @@ impl Sessions {
     }
 
     fn changes(&self, id: &str) -> Option<PathBuf> {
-        self.changes.as_ref().map(|all| changes_of(all, id))
+        self.changes.as_ref().map(|all| all.join(format!("{id}.jsonl")))
     }
 
     fn answers(&self, id: &str) -> Option<Answers> {
@@ -103,19 +102,25 @@ impl Sessions {
         file::create_private(&self.folder).map_err(SessionError::file("begin", &self.folder))?;
         let all = self.all()?;
         make_room(&all);
-        let id = if begun.id.is_empty() { new_id() } else { begun.id.clone() };
-        let time = all.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
-        let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
+        let id = if begun.id.is_empty() { Self::promise() } else { begun.id.clone() };
+        let path = self.path(&id, &all);
         let begun = session::text(Line::now(Entry::Begun(Begun { id: id.clone(), ..begun })), redactor);
-        let prompt = session::text(Line::now(Entry::said(&prompt.into())), redactor);
+        let prompt = session::text(Line::now(Entry::Said(prompt.into())), redactor);
         // One write, so that a session that can be found has its prompt.
         let file = File::create(&path, &id, &format!("{begun}\n{prompt}"))?;
         Ok(SessionLog::new(&id, file, redactor.clone(), (self.answers(&id), self.changes(&id))))
     }
 
-    /// Returns an id for a session that begins later.
+    /// Returns an id for a session that begins later: 32 random bits, because there are at most a thousand sessions.
     pub fn promise() -> String {
-        new_id()
+        let random = RandomState::new().hash_one((std::process::id(), Timestamp::now().as_nanosecond()));
+        format!("{:0width$x}", random & 0xffff_ffff, width = ID_LENGTH)
+    }
+
+    fn path(&self, id: &str, all: &[Saved]) -> PathBuf {
+        let now = Timestamp::now();
+        let time = all.last().map_or(now, |newest| newest.begins_before(now));
+        self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)))
     }
 
     /// Opens a session to continue it.
@@ -137,11 +142,9 @@ impl Sessions {
     /// # Errors
     /// The file of `saved` cannot be read, or that of the new session cannot be created.
     pub fn fork(&self, saved: &Saved, redactor: &Redactor) -> Result<Saved, SessionError> {
-        let begun = Begun { id: new_id(), ..begun(&saved.path, saved.restored()?)?.begun };
+        let begun = Begun { id: Self::promise(), ..saved.restored()?.begun };
         let id = begun.id.clone();
-        let time =
-            self.all()?.last().map_or_else(Timestamp::now, |newest| newest.begins_before(Timestamp::now()));
-        let path = self.folder.join(format!("{}-{id}{ENDING}", time.strftime(TIME)));
+        let path = self.path(&id, &self.all()?);
         let first = session::text(Line::now(Entry::Begun(begun)), redactor);
         let text = saved.text()?;
         let rest = text.lines().skip(1).map(|line| format!("\n{line}"));
@@ -238,9 +241,16 @@ impl Saved {
         let mut lines = io::BufRead::lines(io::BufReader::new(io::Read::take(file, OPENING)));
         let mut entry = || Some(serde_json::from_str::<Line>(&lines.next()?.ok()?).ok()?.entry);
         let Some(Entry::Begun(begun)) = entry() else { return None };
-        let prompt =
-            entry().and_then(|entry| if let Entry::Said { text, .. } = entry { Some(text) } else { None });
+        let prompt = match entry() {
+            Some(Entry::Said(prompt)) => Some(prompt.text),
+            _ => None,
+        };
         Some((begun, prompt))
+    }
+
+    /// Returns the beginning of the session, if the first line is valid.
+    pub fn begun(&self) -> Option<Begun> {
+        self.opening().map(|(begun, _)| begun)
     }
 
     /// Returns the time of the last write.
@@ -284,18 +294,6 @@ impl Saved {
         }
         self.changes.as_ref().map_or(Ok(None), |path| undone(path, which))
     }
-
-    /// Returns the beginning of the session, if the first line is valid.
-    pub fn begun(&self) -> Option<Begun> {
-        use io::{BufRead, Read};
-        let file = fs::File::open(&self.path).ok()?;
-        let mut first = String::new();
-        io::BufReader::new(file.take(OPENING)).read_line(&mut first).ok()?;
-        match serde_json::from_str::<Line>(&first).ok()?.entry {
-            Entry::Begun(begun) => Some(begun),
-            _ => None,
-        }
-    }
 }
 
 fn begun(path: &Path, restored: Restored) -> Result<Restored, SessionError> {
@@ -304,12 +302,6 @@ fn begun(path: &Path, restored: Restored) -> Result<Restored, SessionError> {
         1 => Ok(restored),
         v => Err(file::invalid(path, &format!("its version is {v}; this haft supports version 1"))),
     }
-}
-
-/// Returns 32 random bits: there are at most a thousand sessions.
-fn new_id() -> String {
-    let random = RandomState::new().hash_one((std::process::id(), Timestamp::now().as_nanosecond()));
-    format!("{:0width$x}", random & 0xffff_ffff, width = ID_LENGTH)
 }
 
 #[cfg(test)]

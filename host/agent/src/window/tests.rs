@@ -186,7 +186,8 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     let mut window = new(history(1000));
     let range = window.fit(&messages).unwrap();
     assert!(range.start == 0 && range.end > 5, "{range:?}");
-    window.sum_up(Summary { messages: range.end, text: "the key is 4711".into(), model: "small".into() });
+    let (text, model, usage) = ("the key is 4711".into(), "small".into(), crate::provider::Usage::default());
+    window.summary = Some(Summarised { messages: range.end, text, model, usage });
     let shown = visible(&window, &messages);
     let Message::User(said) = &shown[0] else { panic!() };
     let places =
@@ -194,7 +195,7 @@ fn what_is_left_out_leaves_its_summary_and_the_first_and_last_prompt() {
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{}", said.text);
     assert_eq!(shown.len(), messages.len() - range.end + 1);
     // A continued conversation begins at the summary.
-    let mut resumed = Window::after(window.summary().cloned(), None);
+    let mut resumed = Window::after(window.summary.clone(), None);
     resumed.begin("m", history(1000));
     assert_eq!(resumed.fit(&messages), None);
     assert_eq!(visible(&resumed, &messages), shown);

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Facts, Language, Style, venv};
+use super::{Facts, File, Language, Template, venv};
 use crate::bindings::{self, Generator};
-use crate::language::File;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
 use haft_core::report::{Problem, Report};
@@ -41,15 +40,9 @@ impl Language for C {
             aliases: &[],
             marks: &["src/plugin.c"],
             outputs: &["build", venv::FOLDER],
+            typed: Template { files: TEMPLATE, begin: "`wit/world.wit` and `src/plugin.c`" },
+            sdk: None,
         }
-    }
-
-    fn template(&self, style: Style) -> Option<&'static [File]> {
-        (style == Style::Typed).then_some(TEMPLATE)
-    }
-
-    fn begin(&self, _: Style) -> &'static str {
-        "`wit/world.wit` and `src/plugin.c`"
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
@@ -122,7 +115,6 @@ async fn zig(build: &Build<'_>) -> anyhow::Result<Tool> {
     installed.ok_or_else(|| Report::from(Problem::new("`ziglang` of `.venv` does not run")).into())
 }
 
-/// Returns zig as a module of Python.
 fn module(python: PathBuf) -> Tool {
     Tool::new(python).args(["-m", "ziglang"])
 }
@@ -165,12 +157,12 @@ fn collect(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) -> anyhow::Res
 }
 
 const TEMPLATE: &[File] = &[
-    File { path: "src/plugin.c", text: include_str!("../templates/c/plugin.c") },
-    File { path: "src/words.c", text: include_str!("../templates/c/words.c") },
-    File { path: "src/words.h", text: include_str!("../templates/c/words.h") },
-    File { path: "tests/words_test.c", text: include_str!("../templates/c/words_test.c") },
-    File { path: "Makefile", text: include_str!("../templates/c/Makefile") },
-    File { path: "requirements.txt", text: include_str!("../templates/c/requirements.txt") },
-    File { path: "README.md", text: include_str!("../templates/c/README.md") },
-    File { path: ".gitignore", text: include_str!("../templates/c/gitignore") },
+    template!("src/plugin.c", "c/plugin.c"),
+    template!("src/words.c", "c/words.c"),
+    template!("src/words.h", "c/words.h"),
+    template!("tests/words_test.c", "c/words_test.c"),
+    template!("Makefile", "c/Makefile"),
+    template!("requirements.txt", "c/requirements.txt"),
+    template!("README.md", "c/README.md"),
+    template!(".gitignore", "c/gitignore"),
 ];

@@ -38,7 +38,6 @@ pub(super) fn with(wit: &Wit, packages: &[(&str, &str)], imports: &[&str]) -> Op
     Some(Extended { text: print(&resolve, world).ok()?, world: WORLD.to_owned() })
 }
 
-/// Returns the project's world unchanged.
 pub(super) fn alone(wit: &Wit) -> anyhow::Result<Extended> {
     let (resolve, world) = wit.parts();
     Ok(Extended { text: print(resolve, world)?, world: wit.world().to_owned() })

@@ -10,9 +10,8 @@ use async_trait::async_trait;
 use wit_bindgen_go::{Format, Opts};
 use wit_parser::WorldKey;
 
-use super::{Facts, Language, Style, venv};
+use super::{Facts, File, Language, Template, venv};
 use crate::bindings::{self, Generator};
-use crate::language::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
@@ -52,15 +51,9 @@ impl Language for Go {
             aliases: &["golang"],
             marks: &["go.mod"],
             outputs: &[FOLDER, "build", venv::FOLDER],
+            typed: Template { files: TEMPLATE, begin: "`wit/world.wit` and `text/text.go`" },
+            sdk: None,
         }
-    }
-
-    fn template(&self, style: Style) -> Option<&'static [File]> {
-        (style == Style::Typed).then_some(TEMPLATE)
-    }
-
-    fn begin(&self, _: Style) -> &'static str {
-        "`wit/world.wit` and `text/text.go`"
     }
 
     fn generated(&self, wit: &Path) -> anyhow::Result<Vec<(PathBuf, Vec<u8>)>> {
@@ -156,7 +149,6 @@ fn check_package(build: &Build<'_>, interface: &str, folder: &str) -> Result<(),
     })
 }
 
-/// The generated files of a project.
 #[derive(Debug)]
 struct Bindings {
     /// The files, with names relative to [`FOLDER`].
@@ -236,7 +228,6 @@ fn interface<'a>(name: &'a str, exported: &'a [String]) -> &'a str {
     exported.iter().filter(is_meant).max_by_key(|interface| interface.len()).map_or(name, String::as_str)
 }
 
-/// Returns the names of the interfaces that the world exports.
 fn exported(wit: &Wit) -> Vec<String> {
     let (resolve, world) = wit.parts();
     let keys = resolve.worlds.get(world).into_iter().flat_map(|world| world.exports.keys());
@@ -263,30 +254,24 @@ func main() {}
 "#;
 
 /// The dependencies of the bindings, which form a separate Go module.
-macro_rules! runtime {
-    ($path:literal, $file:literal) => {
-        File { path: concat!("pkg/", $path), text: include_str!(concat!("../templates/go/pkg/", $file)) }
-    };
-}
-
 const RUNTIME: &[File] = &[
-    runtime!("go.mod", "go.mod.txt"),
-    runtime!("LICENSE", "LICENSE"),
-    runtime!("wit/runtime/runtime.go", "runtime/runtime.go"),
-    runtime!("wit/runtime/empty.s", "runtime/empty.s"),
-    runtime!("wit/types/option.go", "types/option.go"),
-    runtime!("wit/types/result.go", "types/result.go"),
-    runtime!("wit/types/tuple.go", "types/tuple.go"),
-    runtime!("wit/types/unit.go", "types/unit.go"),
+    template!("pkg/go.mod", "go/pkg/go.mod.txt"),
+    template!("pkg/LICENSE", "go/pkg/LICENSE"),
+    template!("pkg/wit/runtime/runtime.go", "go/pkg/runtime/runtime.go"),
+    template!("pkg/wit/runtime/empty.s", "go/pkg/runtime/empty.s"),
+    template!("pkg/wit/types/option.go", "go/pkg/types/option.go"),
+    template!("pkg/wit/types/result.go", "go/pkg/types/result.go"),
+    template!("pkg/wit/types/tuple.go", "go/pkg/types/tuple.go"),
+    template!("pkg/wit/types/unit.go", "go/pkg/types/unit.go"),
 ];
 
 const TEMPLATE: &[File] = &[
-    File { path: "go.mod", text: include_str!("../templates/go/go.mod") },
-    File { path: "text/text.go", text: include_str!("../templates/go/text.go") },
-    File { path: "text/text_test.go", text: include_str!("../templates/go/text_test.go") },
-    File { path: "requirements.txt", text: include_str!("../templates/go/requirements.txt") },
-    File { path: "README.md", text: include_str!("../templates/go/README.md") },
-    File { path: ".gitignore", text: include_str!("../templates/go/gitignore") },
+    template!("go.mod", "go/go.mod"),
+    template!("text/text.go", "go/text.go"),
+    template!("text/text_test.go", "go/text_test.go"),
+    template!("requirements.txt", "go/requirements.txt"),
+    template!("README.md", "go/README.md"),
+    template!(".gitignore", "go/gitignore"),
 ];
 
 #[cfg(test)]

@@ -10,9 +10,8 @@ use wit_parser::{Function, FunctionKind, Resolve, WorldItem, WorldKey};
 
 use super::extend::{self, Extended};
 use super::shape::{self, camel};
-use super::{Facts, Language, Style};
+use super::{Facts, File, Language, Template};
 use crate::bindings::write_changed;
-use crate::language::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};
@@ -58,19 +57,13 @@ impl Language for JavaScript {
             aliases: &["javascript", "node"],
             marks: &["package.json"],
             outputs: &["build", MODULES],
+            typed: Template { files: TEMPLATE, begin: "`wit/world.wit` and `plugin.js`" },
+            sdk: None,
         }
     }
 
-    fn template(&self, style: Style) -> Option<&'static [File]> {
-        (style == Style::Typed).then_some(TEMPLATE)
-    }
-
-    fn begin(&self, _: Style) -> &'static str {
-        "`wit/world.wit` and `plugin.js`"
-    }
-
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
-        build.find(&NODE)?;
+        NODE.find()?;
         let package = Package::read(build)?;
         package.ensure_installed(build).await?;
         build.used(package.version(build));
@@ -113,7 +106,6 @@ fn missing_module(output: &str) -> Option<String> {
     }
 }
 
-/// The content of package.json.
 #[derive(Debug)]
 struct Package {
     text: String,
@@ -218,7 +210,6 @@ struct Exports {
     is_async: bool,
 }
 
-/// A function that a world exports.
 #[derive(Debug)]
 struct Exported {
     /// The interface of the function, if any.
@@ -272,7 +263,6 @@ impl Exports {
         }
     }
 
-    /// Returns the text of the entry module.
     fn module(&self, main: &str, has_prelude: bool) -> anyhow::Result<String> {
         let mut text = "// What `haft plugin build` gives to componentize-qjs. Written again by every \
              build.\n"
@@ -349,11 +339,11 @@ const WASI: &[(&str, &str)] = &[
 ];
 
 const TEMPLATE: &[File] = &[
-    File { path: "plugin.js", text: include_str!("../templates/js/plugin.js") },
-    File { path: "plugin.test.js", text: include_str!("../templates/js/plugin.test.js") },
-    File { path: "package.json", text: include_str!("../templates/js/package.json") },
-    File { path: "README.md", text: include_str!("../templates/js/README.md") },
-    File { path: ".gitignore", text: include_str!("../templates/js/gitignore") },
+    template!("plugin.js", "js/plugin.js"),
+    template!("plugin.test.js", "js/plugin.test.js"),
+    template!("package.json", "js/package.json"),
+    template!("README.md", "js/README.md"),
+    template!(".gitignore", "js/gitignore"),
 ];
 
 #[cfg(test)]

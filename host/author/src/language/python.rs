@@ -6,9 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use async_trait::async_trait;
 
-use super::{Facts, Language, Style, extend, venv};
+use super::{Facts, File, Language, Template, extend, venv};
 use crate::bindings::write_changed;
-use crate::language::File;
 use crate::wit::Wit;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::find_on_path;
@@ -47,15 +46,9 @@ impl Language for Python {
             aliases: &["py", "python3"],
             marks: &["app.py"],
             outputs: &["build", venv::FOLDER, "__pycache__"],
+            typed: Template { files: TEMPLATE, begin: "`wit/world.wit` and `app.py`" },
+            sdk: None,
         }
-    }
-
-    fn template(&self, style: Style) -> Option<&'static [File]> {
-        (style == Style::Typed).then_some(TEMPLATE)
-    }
-
-    fn begin(&self, _: Style) -> &'static str {
-        "`wit/world.wit` and `app.py`"
     }
 
     async fn prepare(&self, build: &Build<'_>) -> anyhow::Result<Tool> {
@@ -73,7 +66,7 @@ impl Language for Python {
         let folder = build.path(ENTRY_FOLDER);
         let extended = extend::with(&wit, WASI, IMPORTS).map_or_else(|| extend::alone(&wit), Ok)?;
         write_changed(&folder.join("world.wit"), extended.text.as_bytes())?;
-        write_changed(&folder.join(format!("{ENTRY}.py")), entry().as_bytes())?;
+        write_changed(&folder.join(format!("{ENTRY}.py")), ENTRY_MODULE.as_bytes())?;
         let made = build.scratch()?.join("component.wasm");
         let tool =
             tool.args(["--wit-path"]).args([folder.join("world.wit")]).args(["--world", &extended.world]);
@@ -134,55 +127,16 @@ const WASI: &[(&str, &str)] = &[(
 /// The interfaces of [`WASI`].
 const IMPORTS: &[&str] = &["wasi:cli/environment@0.2.9"];
 
-/// Returns a module that loads `app.py` and the modules that CPython imports late: a module that is not loaded
-/// during the build is not in the component.
-fn entry() -> String {
-    let later = LATER.iter().map(|module| format!("import {module}\n")).collect::<String>();
-    include_str!("../templates/python/build/haft_app.py").replace("import LATER\n", &later)
-}
-
-/// Modules of the standard library that other modules import inside functions.
-const LATER: &[&str] = &[
-    "_strptime",
-    "copy",
-    "decimal",
-    "encodings.ascii",
-    "encodings.cp1252",
-    "encodings.idna",
-    "encodings.latin_1",
-    "encodings.utf_16",
-    "encodings.utf_16_be",
-    "encodings.utf_16_le",
-    "encodings.utf_32",
-    "encodings.utf_8_sig",
-    "heapq",
-    "linecache",
-    "locale",
-    "numbers",
-    "traceback",
-    "typing",
-    "weakref",
-];
+/// Loads `app.py` and the modules that CPython imports late: a module that is not loaded during the build is not in
+/// the component.
+const ENTRY_MODULE: &str = include_str!("../templates/python/build/haft_app.py");
 
 const TEMPLATE: &[File] = &[
-    File { path: "app.py", text: include_str!("../templates/python/app.py") },
-    File { path: "words.py", text: include_str!("../templates/python/words.py") },
-    File { path: "test_words.py", text: include_str!("../templates/python/test_words.py") },
-    File { path: "requirements.txt", text: include_str!("../templates/python/requirements.txt") },
-    File { path: "pyproject.toml", text: include_str!("../templates/python/pyproject.toml") },
-    File { path: "README.md", text: include_str!("../templates/python/README.md") },
-    File { path: ".gitignore", text: include_str!("../templates/python/gitignore") },
+    template!("app.py", "python/app.py"),
+    template!("words.py", "python/words.py"),
+    template!("test_words.py", "python/test_words.py"),
+    template!("requirements.txt", "python/requirements.txt"),
+    template!("pyproject.toml", "python/pyproject.toml"),
+    template!("README.md", "python/README.md"),
+    template!(".gitignore", "python/gitignore"),
 ];
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_entry_loads_what_the_library_would_load_later() {
-        let text = entry();
-        assert!(text.contains("\nimport _strptime\nimport copy\n") && !text.contains("LATER"), "{text}");
-        let place = |words: &str| text.find(words).unwrap();
-        assert!(place("import weakref\n") < place("import app\n"));
-    }
-}

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::{Facts, Language, Style};
+use super::{Facts, File, Language, Template};
 use crate::bindings::{self, Generator};
-use crate::language::File;
 use crate::{Build, Need, Tool};
 use haft_core::lookup::{find_on_path, is_executable};
 use haft_core::report::{Problem, Report};
@@ -39,20 +38,8 @@ impl Language for Rust {
             aliases: &["rs"],
             marks: &["Cargo.toml"],
             outputs: &["target", "Cargo.lock", BINDINGS],
-        }
-    }
-
-    fn template(&self, style: Style) -> Option<&'static [File]> {
-        Some(match style {
-            Style::Typed => TYPED,
-            Style::Sdk => SDK,
-        })
-    }
-
-    fn begin(&self, style: Style) -> &'static str {
-        match style {
-            Style::Typed => "`wit/world.wit` and `src/lib.rs`",
-            Style::Sdk => "`src/lib.rs`",
+            typed: Template { files: TYPED, begin: "`wit/world.wit` and `src/lib.rs`" },
+            sdk: Some(Template { files: SDK, begin: "`src/lib.rs`" }),
         }
     }
 
@@ -204,18 +191,11 @@ fn is_same(one: &Path, other: &Path) -> bool {
     one == other || real(one).is_some_and(|one| real(other) == Some(one))
 }
 
-/// A file of a template folder.
-macro_rules! file {
-    ($path:literal, $text:literal) => {
-        File { path: $path, text: include_str!(concat!("../templates/", $text)) }
-    };
-}
-
 const TYPED: &[File] = &[
-    file!("Cargo.toml", "rust/manifest.toml"),
-    file!("src/lib.rs", "rust/lib.rs"),
-    file!("README.md", "rust/README.md"),
-    file!(".gitignore", "rust/gitignore"),
+    template!("Cargo.toml", "rust/manifest.toml"),
+    template!("src/lib.rs", "rust/lib.rs"),
+    template!("README.md", "rust/README.md"),
+    template!(".gitignore", "rust/gitignore"),
 ];
 
 /// A file of the sdk, which is copied into the project: it is not published elsewhere. A crate that cargo packs has no
@@ -230,10 +210,10 @@ macro_rules! sdk {
 }
 
 const SDK: &[File] = &[
-    file!("Cargo.toml", "rust-sdk/manifest.toml"),
-    file!("src/lib.rs", "rust-sdk/lib.rs"),
-    file!("README.md", "rust-sdk/README.md"),
-    file!(".gitignore", "rust/gitignore"),
+    template!("Cargo.toml", "rust-sdk/manifest.toml"),
+    template!("src/lib.rs", "rust-sdk/lib.rs"),
+    template!("README.md", "rust-sdk/README.md"),
+    template!(".gitignore", "rust/gitignore"),
     sdk!("Cargo.toml", "manifest.toml"),
     sdk!("README.md"),
     sdk!("src/answer.rs"),

@@ -59,7 +59,6 @@ pub(super) async fn ensure(build: &Build<'_>) -> anyhow::Result<()> {
     fill(build, &folder, &required).await
 }
 
-/// Returns the content of `requirements.txt`.
 pub(super) fn required(build: &Build<'_>) -> Result<Vec<u8>, Report> {
     let requirements = build.path(REQUIREMENTS);
     std::fs::read(&requirements).map_err(|error| {
@@ -73,11 +72,10 @@ pub(super) fn is_filled(folder: &Path, required: &[u8]) -> bool {
     is_same(&folder.join(INSTALLED), required) && is_executable(&folder.join("bin/python"))
 }
 
-/// Creates a virtual environment and installs the packages of `required`.
 pub(super) async fn fill(build: &Build<'_>, folder: &Path, required: &[u8]) -> anyhow::Result<()> {
     let (shown, python) = (build.project.relative(folder).display(), folder.join("bin/python"));
     if !is_executable(&python) {
-        let made_with = build.find(&PYTHON)?;
+        let made_with = PYTHON.find()?;
         build.announce(format!("making `{shown}` with {}", made_with.display()));
         build.run(&Tool::new(made_with).args(["-m", "venv"]).args([folder])).await?;
     }
@@ -112,7 +110,7 @@ pub(super) async fn ensure_shared(build: &Build<'_>) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    let python = build.find(&PYTHON)?;
+    let python = PYTHON.find()?;
     // A virtual environment depends on the Python version.
     let version =
         build.ask(&Tool::new(python).args(["-c", "import sys; print(sys.version, sys.base_prefix)"])).await?;

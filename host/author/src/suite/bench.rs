@@ -14,7 +14,8 @@ use tokio_util::sync::CancellationToken;
 use super::case::{Case, Http, Wanted};
 use super::folder::CaseFolder;
 use super::verdict::{Outcome, judge};
-use super::{FOLDER, read_snapshot, snapshot_path, write_snapshot};
+use super::{FOLDER, read_snapshot, snapshot_path};
+use crate::pack;
 use haft_core::call::{ToolCall, ToolDef, ToolResult};
 use haft_core::event::{Event, Events};
 use haft_core::grant::Grant;
@@ -78,20 +79,15 @@ impl Bench {
         let folder = CaseFolder::new(case, &self.tests)?;
         let replies = Arc::new(Replies::new(case, &self.tests)?);
         let grant = folder.grant(&case.grant)?;
-        let call = Call {
-            tool: &case.tool,
-            arguments: case.arguments.clone(),
-            limits: case.limits.over(self.limits),
-        };
+        let (call, limits) = ((case.tool.as_str(), case.arguments.clone()), case.limits.over(self.limits));
         let begun = Instant::now();
-        let (result, decisions) = self.call(call, grant, replies.clone()).await?;
+        let (result, decisions) = self.call(call, limits, grant, replies.clone()).await?;
         let (time, result) =
             (begun.elapsed(), ToolResult { content: folder.masked(&result.content), ..result });
         let path = snapshot_path(&self.tests, file, &case.name);
         let blessed = bless && case.wanted == Wanted::Snapshot && !result.is_error;
         if blessed {
-            write_snapshot(&path, &result.content)
-                .with_context(|| format!("cannot write `{}`", path.display()))?;
+            pack::write(&path, result.content.as_bytes())?;
         }
         let kept = match &case.wanted {
             Wanted::Snapshot => {
@@ -114,23 +110,24 @@ impl Bench {
         limits: Limits,
     ) -> anyhow::Result<ToolResult> {
         let arguments = arguments.as_object().cloned().unwrap_or_default();
-        let call = Call { tool, arguments, limits };
-        Ok(self.call(call, Grant::none(), Arc::new(Nobody)).await?.0)
+        let replies = Arc::new(Replies::default());
+        Ok(self.call((tool, arguments), limits, Grant::none(), replies).await?.0)
     }
 
     /// Makes a call. Returns the result, and the decisions about its rights.
     async fn call(
         &self,
-        call: Call<'_>,
+        (name, arguments): (&str, Map<String, Value>),
+        limits: Limits,
         grant: Grant,
         responder: Arc<dyn Responder>,
     ) -> anyhow::Result<(ToolResult, Vec<String>)> {
         let plugin =
             self.plugin.with(PluginOptions { responder: Some(responder), ..PluginOptions::default() });
         let mut toolbox = Toolbox::default();
-        for def in plugin.tools().iter().filter(|def| def.name == call.tool) {
+        for def in plugin.tools().iter().filter(|def| def.name == name) {
             let tool = PluginTool::new(&plugin, def, def.name.clone(), GrantPlace::Plugin);
-            toolbox.insert(Arc::new(tool), grant.clone(), call.limits, "the test")?;
+            toolbox.insert(Arc::new(tool), grant.clone(), limits, "the test")?;
         }
         let decisions = Arc::new(Lock::new(Vec::new()));
         let heard = decisions.clone();
@@ -140,8 +137,8 @@ impl Bench {
             }
         });
         let session = Session { events, cancel: self.cancel.child_token(), ..Session::default() };
-        let arguments = Value::Object(call.arguments);
-        let call = ToolCall { id: "test".into(), tool: call.tool.to_owned(), arguments };
+        let arguments = Value::Object(arguments);
+        let call = ToolCall { id: "test".into(), tool: name.to_owned(), arguments };
         let result = toolbox.dispatch(call, &session).await;
         let decisions = std::mem::take(&mut *decisions.lock());
         Ok((result, decisions))
@@ -151,21 +148,6 @@ impl Bench {
         let near = nearest(name, self.tools().iter().map(|tool| tool.name.as_str()));
         let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         format!("the plugin has no tool `{name}`{near}")
-    }
-}
-
-struct Call<'a> {
-    tool: &'a str,
-    arguments: Map<String, Value>,
-    limits: Limits,
-}
-
-/// A responder that answers no request.
-struct Nobody;
-
-impl Responder for Nobody {
-    fn respond(&self, _: OutgoingRequest) -> Option<CannedResponse> {
-        None
     }
 }
 
@@ -188,9 +170,10 @@ const MAX_UNEXPECTED: usize = 10;
 /// Limit on the bytes of a body in a file: the limit of guests.
 const MAX_BODY: u64 = 256 << 20;
 
-/// The responses of a case.
+#[derive(Default)]
 pub(super) struct Replies(Lock<State>);
 
+#[derive(Default)]
 struct State {
     /// The responses that were not requested yet.
     waiting: Vec<(Http, Vec<u8>)>,
@@ -211,7 +194,6 @@ impl Replies {
         Ok(Self(Lock::new(State { waiting, unexpected: Vec::new() })))
     }
 
-    /// Returns the differences from the expected requests.
     pub(super) fn complaints(&self) -> Vec<String> {
         let state = self.0.lock();
         let unexpected = state

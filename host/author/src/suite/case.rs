@@ -247,7 +247,6 @@ impl Written {
         })
     }
 
-    /// Returns the expected result, of which there is at most one.
     fn wanted(&self) -> Result<Wanted, String> {
         let expectations = [
             self.answer.clone().map(Wanted::Answer),

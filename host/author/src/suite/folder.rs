@@ -27,7 +27,6 @@ pub(super) struct CaseFolder {
     _temporary: TempDir,
 }
 
-/// The remaining entries and bytes that may be copied.
 struct Budget {
     entries: usize,
     bytes: u64,
@@ -73,7 +72,6 @@ impl CaseFolder {
         Ok(grants.env.iter().fold(grant, |grant, (name, value)| grant.with_value(name, value)))
     }
 
-    /// Reads a file in its current state.
     pub(super) fn read(&self, path: &Path) -> io::Result<String> {
         self.dir.read_to_string(path)
     }

@@ -80,7 +80,6 @@ fn differs(wanted: &str, result: &ToolResult) -> String {
     format!("expected {wanted}\ngot      {kind}{}", quoted(&result.content))
 }
 
-/// Returns the diff of the snapshot and the current result.
 fn changes(kept: &str, now: &str) -> String {
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(kept, now);
     let lines = diff.unified_diff().context_radius(2).header("kept", "now").to_string();

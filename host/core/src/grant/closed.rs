@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{CredentialStore, Grant, HostName, RightsTable, Root};
+use super::{CredentialStore, Grant, HostName, RightsTable, Root, push_new};
 
 /// The reason for closing a file, or a directory with everything below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,19 +43,14 @@ impl Grant {
     /// else is.
     #[must_use]
     pub fn with_hidden(self, root: Root) -> Self {
-        self.hiding(Closed { root, why: Why::Own })
+        self.with_hidden_because(Why::Own, root)
     }
 
-    /// Closes a path named by `deny`, for reading and writing.
+    /// Closes a path for reading and writing, for this reason; that of a credential store unless the store is open.
     #[must_use]
-    pub fn with_denied(self, root: Root) -> Self {
-        self.hiding(Closed { root, why: Why::Denied })
-    }
-
-    /// Closes a path of a credential store, for reading and writing, unless the store is open.
-    #[must_use]
-    pub fn with_store(self, store: CredentialStore, root: Root) -> Self {
-        self.hiding(Closed { root, why: Why::Store(store) })
+    pub fn with_hidden_because(mut self, why: Why, root: Root) -> Self {
+        push_new(&mut Arc::make_mut(&mut self.sealed).hidden, Closed { root, why });
+        self
     }
 
     /// Opens a credential store: its files become like any other.
@@ -81,11 +76,6 @@ impl Grant {
     #[must_use]
     pub fn with_protected_paths_of(mut self, other: &Self) -> Self {
         self.sealed = self.sealed.join(&other.sealed);
-        self
-    }
-
-    fn hiding(mut self, closed: Closed) -> Self {
-        push_new(&mut Arc::make_mut(&mut self.sealed).hidden, closed);
         self
     }
 
@@ -121,17 +111,19 @@ impl Grant {
 
     /// Returns the files and directories of the credential stores that are open.
     pub fn opened(&self) -> impl Iterator<Item = &Root> + Clone {
-        let is_open =
-            |closed: &&Closed| matches!(closed.why, Why::Store(store) if self.credentials.contains(&store));
-        self.sealed.hidden.iter().filter(is_open).map(|closed| &closed.root)
+        self.sealed.hidden.iter().filter(|closed| self.is_open(closed)).map(|closed| &closed.root)
     }
 
     fn hidden_for_reasons(&self) -> impl Iterator<Item = &Closed> + Clone {
-        let is_open = |closed: &&Closed| match closed.why {
+        self.sealed.hidden.iter().filter(|closed| !self.is_open(closed))
+    }
+
+    /// Returns whether a closed path belongs to a credential store that is open.
+    fn is_open(&self, closed: &Closed) -> bool {
+        match closed.why {
             Why::Store(store) => self.credentials.contains(&store),
             Why::Own | Why::Denied | Why::StartUp => false,
-        };
-        self.sealed.hidden.iter().filter(move |closed| !is_open(closed))
+        }
     }
 
     /// Returns the reason that closes the file at the real path `path`; of several, the one that is hardest to
@@ -206,15 +198,8 @@ impl Sealed {
         let mut joined = Self::clone(self);
         other.hidden.iter().for_each(|closed| push_new(&mut joined.hidden, closed.clone()));
         other.fixed.iter().for_each(|closed| push_new(&mut joined.fixed, closed.clone()));
-        let new = other.hosts.iter().filter(|host| !self.hosts.contains(host));
-        joined.hosts.extend(new.cloned());
+        other.hosts.iter().for_each(|host| push_new(&mut joined.hosts, host.clone()));
         Arc::new(joined)
-    }
-}
-
-fn push_new(all: &mut Vec<Closed>, closed: Closed) {
-    if !all.contains(&closed) {
-        all.push(closed);
     }
 }
 
@@ -232,8 +217,11 @@ mod tests {
 
     fn closing() -> Grant {
         let grant = Grant::none().with_workspace(root("/nowhere/work"));
-        let grant = grant.with_hidden(root("/nowhere/haft")).with_denied(root("/nowhere/private"));
-        grant.with_store(store("ssh"), root("/nowhere/.ssh")).with_start_up(root("/nowhere/work/.git/config"))
+        let grant = grant
+            .with_hidden(root("/nowhere/haft"))
+            .with_hidden_because(Why::Denied, root("/nowhere/private"));
+        let grant = grant.with_hidden_because(Why::Store(store("ssh")), root("/nowhere/.ssh"));
+        grant.with_start_up(root("/nowhere/work/.git/config"))
     }
 
     /// F1: opening a store opens nothing else, and an intersection opens only what both grants open.

@@ -44,7 +44,7 @@ impl Destination {
     /// `host[:port]`.
     pub fn new(scheme: &str, authority: &str) -> Option<Self> {
         let scheme = [Scheme::Http, Scheme::Https].into_iter().find(|known| known.name() == scheme)?;
-        let (host, port) = split_port(authority).ok()?;
+        let (host, port) = split_port(authority)?;
         Some(Self { scheme, host: host_name(host)?, port: port.unwrap_or(scheme.port()) })
     }
 
@@ -104,15 +104,12 @@ impl fmt::Display for Destination {
     }
 }
 
-/// The error for a port that is no number from 1 to 65,535.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct InvalidPort;
-
 /// The maximum length of a host name: RFC 1035, section 2.3.4.
 const MAX_HOST: usize = 253;
 
-/// Splits `host:port`; the colons of a bracketed IPv6 address belong to the host.
-pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidPort> {
+/// Splits `host:port`; the colons of a bracketed IPv6 address belong to the host. `None` if the port is no number from 1 to
+/// 65,535.
+pub(super) fn split_port(text: &str) -> Option<(&str, Option<u16>)> {
     let host_end = text.rfind(']').map_or(0, |end| end + 1);
     match text.get(host_end..).and_then(|rest| rest.rfind(':')) {
         Some(colon) => {
@@ -120,11 +117,11 @@ pub(super) fn split_port(text: &str) -> Result<(&str, Option<u16>), InvalidPort>
             let port = port.trim_start_matches(':');
             // `parse` accepts a sign, and zeros that other programs take for octal numbers.
             if !port.starts_with(|first: char| matches!(first, '1'..='9')) {
-                return Err(InvalidPort);
+                return None;
             }
-            Ok((host, Some(port.parse().map_err(|_| InvalidPort)?)))
+            Some((host, Some(port.parse().ok()?)))
         }
-        None => Ok((text, None)),
+        None => Some((text, None)),
     }
 }
 

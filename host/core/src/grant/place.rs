@@ -69,6 +69,9 @@ impl RightsTable {
     }
 }
 
+/// The lists of the grant of a process, in the order in which they are written.
+const LISTS: [&str; 5] = ["read", "write", "hosts", "credentials", "services"];
+
 impl UsualRights {
     /// Returns the rights as a list.
     pub fn rights(&self) -> Vec<Right> {
@@ -81,20 +84,15 @@ impl UsualRights {
 
     /// Returns the keys of a grant of these rights and one more value.
     fn with(&self, key: &str, value: &str) -> String {
-        let any = self.network.then(|| "*".to_owned()).into_iter();
-        let hosts = any.chain(self.hosts.iter().map(ToString::to_string)).collect();
-        let lists = [("read", &self.read), ("write", &self.write), ("hosts", &hosts)];
-        let mut written = Vec::new();
-        for (name, values) in
-            lists.into_iter().chain([("credentials", &Vec::new()), ("services", &Vec::new())])
-        {
-            let new = Some(value).filter(|value| name == key && !values.iter().any(|known| known == value));
-            let values: Vec<_> = values.iter().map(String::as_str).chain(new).map(quoted).collect();
-            if !values.is_empty() {
-                written.push(format!("{name} = [{}]", values.join(", ")));
-            }
-        }
-        written.join(", ")
+        let mut entries: Vec<_> = self.rights().iter().filter_map(Right::list_entry).collect();
+        let new = LISTS.iter().find(|list| **list == key).map(|list| (*list, value.to_owned()));
+        entries.extend(new.filter(|new| !entries.contains(new)));
+        let written = LISTS.iter().filter_map(|list| {
+            let own = entries.iter().filter(|(own, _)| own == list).map(|(_, value)| quoted(value));
+            let values = own.collect::<Vec<_>>().join(", ");
+            (!values.is_empty()).then(|| format!("{list} = [{values}]"))
+        });
+        written.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -105,44 +103,29 @@ fn quoted(text: &str) -> String {
 
 // The number of bytes that a component may store between its calls. The plugin host chooses the location.
 
-/// The limit of each kind in bytes; `None`: nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Kept {
-    state: Option<u64>,
-    cache: Option<u64>,
-}
-
-impl Kept {
-    /// Returns the limits that both allow.
-    pub(super) fn intersect(self, other: Self) -> Self {
-        let least = |ours: Option<u64>, theirs: Option<u64>| Some(ours?.min(theirs?));
-        Self { state: least(self.state, other.state), cache: least(self.cache, other.cache) }
-    }
-}
-
 impl Grant {
     /// Allows `bytes` of state for keys and values, and as many for files. The larger of two limits counts.
     #[must_use]
     pub fn with_state(mut self, bytes: u64) -> Self {
-        self.kept.state = self.kept.state.max(Some(bytes));
+        self.state = self.state.max(Some(bytes));
         self
     }
 
     /// Allows `bytes` of cache files, which may be removed at any time. The larger of two limits counts.
     #[must_use]
     pub fn with_cache(mut self, bytes: u64) -> Self {
-        self.kept.cache = self.kept.cache.max(Some(bytes));
+        self.cache = self.cache.max(Some(bytes));
         self
     }
 
     /// Returns the limit for keys and values in bytes, which is also the limit for files; `None`: nothing.
     pub fn state(&self) -> Option<u64> {
-        self.kept.state
+        self.state
     }
 
     /// Returns the limit for cache files in bytes; `None`: nothing.
     pub fn cache(&self) -> Option<u64> {
-        self.kept.cache
+        self.cache
     }
 }
 

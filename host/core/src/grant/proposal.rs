@@ -153,7 +153,9 @@ fn too_wide(directory: &Path, homes: &[PathBuf]) -> Option<TooWide> {
         Some(TooWide::Home)
     } else if is_hidden && parent.is_some_and(is_home) {
         Some(TooWide::Settings)
-    } else if is(SHARED) || (lies_in(SYSTEM_TREES, directory) && !parent.is_some_and(is_workplace)) {
+    } else if is(SHARED)
+        || (lies_in(SYSTEM_TREES, directory) && !parent.is_some_and(|parent| lies_in(WORKPLACES, parent)))
+    {
         Some(TooWide::System)
     } else {
         None
@@ -162,10 +164,6 @@ fn too_wide(directory: &Path, homes: &[PathBuf]) -> Option<TooWide> {
 
 fn lies_in(trees: &[&str], directory: &Path) -> bool {
     trees.iter().any(|tree| directory.starts_with(tree))
-}
-
-fn is_workplace(directory: &Path) -> bool {
-    lies_in(WORKPLACES, directory)
 }
 
 /// Returns the known homes of this machine.

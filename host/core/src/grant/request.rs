@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use super::{Destination, HostPattern};
 use crate::encoding::strictly_decoded;
+use crate::pattern::are_in_order;
 
 /// A pattern of requests: `GET https://api.github.com/repos/me/**`.
 ///
@@ -85,25 +86,18 @@ fn readings(path: &str) -> Option<[String; 2]> {
     is_clear.then_some([split, whole])
 }
 
+/// Compares a path with a pattern in which some segments stand for any number of segments.
 fn matches_path(pattern: &str, path: &str) -> bool {
     let (pattern, path): (Vec<&str>, Vec<&str>) = (pattern.split('/').collect(), path.split('/').collect());
-    glob(&pattern, &path, |part| *part == "**", |part, segment| matches_segment(part, segment))
-}
-
-fn matches_segment(pattern: &str, segment: &str) -> bool {
-    glob(pattern.as_bytes(), segment.as_bytes(), |part| *part == b'*', |part, byte| part == byte)
-}
-
-/// Compares `text` with a pattern in which some parts stand for any number of pieces.
-fn glob<T>(pattern: &[T], text: &[T], is_any: impl Fn(&T) -> bool, fits: impl Fn(&T, &T) -> bool) -> bool {
+    let is_any = |part: &&str| *part == "**";
     let (mut at, mut read, mut retry) = (0, 0, None);
-    while let Some(piece) = text.get(read) {
+    while let Some(segment) = path.get(read) {
         match pattern.get(at) {
             Some(part) if is_any(part) => {
                 at += 1;
                 retry = Some((at, read));
             }
-            Some(part) if fits(part, piece) => (at, read) = (at + 1, read + 1),
+            Some(part) if are_in_order(part.split('*'), segment) => (at, read) = (at + 1, read + 1),
             _ => {
                 let Some((after, from)) = retry else { return false };
                 (at, read, retry) = (after, from + 1, Some((after, from + 1)));

@@ -72,31 +72,34 @@ impl FromStr for Right {
 
 impl fmt::Display for Right {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Read(path) => write!(f, "read={path}"),
-            Self::Write(path) => write!(f, "write={path}"),
-            Self::Host(host) => write!(f, "host={host}"),
-            Self::Env(name) => write!(f, "env={name}"),
-            Self::Credentials(store) => write!(f, "credentials={store}"),
-            Self::Service(service) => write!(f, "service={service}"),
-            Self::State(bytes) => write!(f, "state={}", format_size(*bytes)),
-            Self::Cache(bytes) => write!(f, "cache={}", format_size(*bytes)),
-        }
+        let (kind, value) = self.parts();
+        write!(f, "{kind}={value}")
     }
 }
 
 impl Right {
+    /// Returns the kind and the value, as they are written.
+    fn parts(&self) -> (&'static str, String) {
+        match self {
+            Self::Read(path) => ("read", path.clone()),
+            Self::Write(path) => ("write", path.clone()),
+            Self::Host(host) => ("host", host.to_string()),
+            Self::Env(name) => ("env", name.clone()),
+            Self::Credentials(store) => ("credentials", store.to_string()),
+            Self::Service(service) => ("service", service.to_string()),
+            Self::State(bytes) => ("state", format_size(*bytes)),
+            Self::Cache(bytes) => ("cache", format_size(*bytes)),
+        }
+    }
+
     /// Returns the list of a grant in program.toml for this right, and its text in the list; `None` for a right with
     /// its own key.
     pub fn list_entry(&self) -> Option<(&'static str, String)> {
-        match self {
-            Self::Read(path) => Some(("read", path.clone())),
-            Self::Write(path) => Some(("write", path.clone())),
-            Self::Host(host) => Some(("hosts", host.to_string())),
-            Self::Env(name) => Some(("env", name.clone())),
-            Self::Credentials(store) => Some(("credentials", store.to_string())),
-            Self::Service(service) => Some(("services", service.to_string())),
-            Self::State(_) | Self::Cache(_) => None,
+        match self.parts() {
+            ("host", value) => Some(("hosts", value)),
+            ("service", value) => Some(("services", value)),
+            ("state" | "cache", _) => None,
+            entry => Some(entry),
         }
     }
 
@@ -106,15 +109,12 @@ impl Right {
             (Self::Write(ours), Self::Read(theirs) | Self::Write(theirs))
             | (Self::Read(ours), Self::Read(theirs)) => lies_in(theirs, ours),
             (Self::Host(ours), Self::Host(theirs)) => ours.contains(theirs),
-            (Self::Env(ours), Self::Env(theirs)) => ours == theirs,
-            (Self::Credentials(ours), Self::Credentials(theirs)) => ours == theirs,
-            (Self::Service(ours), Self::Service(theirs)) => ours == theirs,
             // Every host of a process is the network of this machine, with its own ports.
             (Self::Host(ours), Self::Service(theirs)) => ours.is_any() && theirs.host().is_some(),
             (Self::State(ours), Self::State(theirs)) | (Self::Cache(ours), Self::Cache(theirs)) => {
                 ours >= theirs
             }
-            _ => false,
+            _ => self == other,
         }
     }
 }

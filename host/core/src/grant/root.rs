@@ -53,7 +53,27 @@ impl Root {
 
     /// Returns the paths of the symbolic links in the granted path, as of now.
     pub fn links(&self) -> Vec<PathBuf> {
-        links(&self.path)
+        let mut found = Vec::new();
+        let mut place = PathBuf::from("/");
+        let mut parts: Vec<PathBuf> = parts(&self.path).collect();
+        while let Some(part) = parts.pop() {
+            if part.as_os_str() == ".." {
+                place.pop();
+                continue;
+            }
+            let next = place.join(&part);
+            match std::fs::read_link(&next) {
+                Ok(target) if found.len() < MAX_LINKS => {
+                    if target.is_absolute() {
+                        place = PathBuf::from("/");
+                    }
+                    parts.extend(self::parts(&target));
+                    found.push(next);
+                }
+                _ => place = next,
+            }
+        }
+        found
     }
 
     /// Opens the directory. Fails if any component of the resolved path is a symbolic link: it was created after
@@ -99,31 +119,6 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
         },
         Err(error) => Err(error),
     }
-}
-
-/// Returns the paths of the symbolic links in `path`.
-fn links(path: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut place = PathBuf::from("/");
-    let mut parts: Vec<PathBuf> = parts(path).collect();
-    while let Some(part) = parts.pop() {
-        if part.as_os_str() == ".." {
-            place.pop();
-            continue;
-        }
-        let next = place.join(&part);
-        match std::fs::read_link(&next) {
-            Ok(target) if found.len() < MAX_LINKS => {
-                if target.is_absolute() {
-                    place = PathBuf::from("/");
-                }
-                parts.extend(self::parts(&target));
-                found.push(next);
-            }
-            _ => place = next,
-        }
-    }
-    found
 }
 
 /// Returns the components of a path, last first, without `.` and the root.
@@ -180,10 +175,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().canonicalize().unwrap();
         symlink("circle", folder.join("circle")).unwrap();
-        assert_eq!(links(&folder.join("circle/file")).len(), MAX_LINKS);
+        let links = |path: &str| Root { path: folder.join(path), real: PathBuf::new() }.links();
+        assert_eq!(links("circle/file").len(), MAX_LINKS);
         std::fs::create_dir(folder.join("real")).unwrap();
         symlink("real", folder.join("link")).unwrap();
-        assert_eq!(links(&folder.join("link/file")), [folder.join("link")]);
+        assert_eq!(links("link/file"), [folder.join("link")]);
     }
 
     #[cfg(target_os = "linux")]

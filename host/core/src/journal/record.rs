@@ -14,7 +14,7 @@ use crate::journal;
 use crate::report::shortened;
 
 /// A call. Empty fields are omitted from the line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Record {
     /// The version of the format.
@@ -184,38 +184,6 @@ const MAX_ENTRIES: usize = 16;
 /// The maximum number of characters of a tool's name, a caller's id and other texts that a model may choose.
 const MAX_NAME: usize = 200;
 
-impl Default for Record {
-    fn default() -> Self {
-        Self {
-            v: 1,
-            id: String::new(),
-            time: Timestamp::UNIX_EPOCH,
-            outcome: Outcome::default(),
-            merged: false,
-            tool: String::new(),
-            arguments: Value::Null,
-            digested: Vec::new(),
-            duration_ms: None,
-            waited_ms: None,
-            peak_memory: None,
-            answer: None,
-            error: None,
-            decisions: Vec::new(),
-            grant: None,
-            origin: None,
-            digest: None,
-            agent: None,
-            parent: None,
-            caller: None,
-            via: None,
-            program: Program::default(),
-            call: String::new(),
-            pid: 0,
-            haft: String::new(),
-        }
-    }
-}
-
 impl Record {
     /// The maximum number of characters of an answer or an error: some screens of a terminal. Complete files and
     /// pages do not fit.
@@ -225,6 +193,7 @@ impl Record {
     pub fn begun(program: Program, call: &ToolCall) -> Self {
         let (arguments, digested) = journal::bounded(&call.arguments);
         Self {
+            v: 1,
             id: new_id(),
             time: now(),
             tool: shortened(&call.tool, MAX_NAME),

@@ -89,7 +89,7 @@ fn read_there(
     }
 }
 
-/// Shortens a file to the remaining room.
+/// Shortens the text of a file to `room` bytes.
 fn within(file: AgentsMd, room: usize) -> AgentsMd {
     let end = file.text.floor_char_boundary(room);
     let is_cut = file.is_cut || end < file.text.len();
@@ -102,10 +102,8 @@ fn read_one(project: &Project, inside: &Path, redactor: &Redactor) -> io::Result
     let text = String::from_utf8_lossy(&content.bytes);
     let text = redactor.redact(text.strip_prefix('\u{feff}').unwrap_or(&text)).into_owned();
     let is_all = content.bytes.len() as u64 >= content.size;
-    let end = text.floor_char_boundary(MAX_FILE);
-    let is_cut = !is_all || end < text.len();
-    let text = text.get(..end).unwrap_or_default().to_owned();
-    Ok(AgentsMd { path: project.path(inside), size: content.size, text, is_cut })
+    let file = AgentsMd { path: project.path(inside), size: content.size, text, is_cut: !is_all };
+    Ok(within(file, MAX_FILE))
 }
 
 #[cfg(test)]

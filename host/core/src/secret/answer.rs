@@ -1,13 +1,16 @@
-//! Redacts calls and answers: every text in them. Does not decide what is a secret.
+//! Redacts calls, answers and events: every text in them. Does not decide what is a secret.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::Value;
 
-use super::{REDACTED, Redactor};
+use super::{REDACTED, Redactor, Stream};
 use crate::call::{Attachment, McpAnswer, ToolCall, ToolResult};
+use crate::event::{Event, Events};
+use crate::sync::Lock;
 
 impl Redactor {
     /// Returns the redacted call; borrows the call if it holds no secret, because its arguments may have
@@ -119,8 +122,131 @@ impl Redactor {
     }
 }
 
+// Output of child processes and text of models arrive in pieces, which may be delayed for a moment. Other events are
+// forwarded immediately, and none is dropped.
+
+/// Forwards the redacted events of one call, or of one turn of a model.
+#[derive(Debug)]
+pub struct RedactingEvents {
+    to: Events,
+    /// The sink that redacts and passes on.
+    events: Events,
+    /// The state of streamed output; `None` without secrets or without a listener.
+    streams: Option<Arc<Lock<Streams>>>,
+}
+
+#[derive(Debug)]
+struct Streams {
+    stdout: Stream,
+    stderr: Stream,
+    partial: Stream,
+    text: Stream,
+    thought: Stream,
+}
+
+impl RedactingEvents {
+    /// Passes events to `to`, redacted by `redactor`.
+    pub fn new(redactor: &Redactor, to: &Events) -> Self {
+        if redactor.is_empty() || !to.has_listener() {
+            return Self { to: to.clone(), events: to.clone(), streams: None };
+        }
+        let stream = || Stream::new(redactor.clone());
+        let (stdout, stderr, partial) = (stream(), stream(), stream());
+        let streams = Streams { stdout, stderr, partial, text: stream(), thought: stream() };
+        let streams = Arc::new(Lock::new(streams));
+        let (redactor, shared, next) = (redactor.clone(), streams.clone(), to.clone());
+        let events = Events::to(move |event| {
+            let clean = shared.lock().clean(&redactor, event);
+            if let Some(event) = clean {
+                next.emit(|| event);
+            }
+        });
+        Self { to: to.clone(), events, streams: Some(streams) }
+    }
+
+    /// Returns the sink to emit to.
+    pub fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Emits the withheld text, at the end of `call`.
+    pub fn finish(&self, call: &str) {
+        let Some(streams) = &self.streams else { return };
+        let mut streams = streams.lock();
+        let emit = |text: String, event: fn(String, String) -> Event| {
+            if !text.is_empty() {
+                self.to.emit(|| event(call.to_owned(), text));
+            }
+        };
+        emit(streams.stdout.finish(), |call, chunk| Event::Stdout { call, chunk });
+        emit(streams.stderr.finish(), |call, chunk| Event::Stderr { call, chunk });
+        emit(streams.partial.finish(), |call, text| Event::Partial { call, text });
+        emit(streams.thought.finish(), |_, text| Event::Thought(text));
+        emit(streams.text.finish(), |_, text| Event::Said(text));
+    }
+}
+
+impl Streams {
+    /// Returns the redacted event, if there is a part to emit now.
+    fn clean(&mut self, redactor: &Redactor, event: &Event) -> Option<Event> {
+        let mut clean = event.clone();
+        let (stream, piece) = match &mut clean {
+            Event::Said(piece) => (&mut self.text, piece),
+            Event::Thought(piece) => (&mut self.thought, piece),
+            Event::Stdout { chunk, .. } => (&mut self.stdout, chunk),
+            Event::Stderr { chunk, .. } => (&mut self.stderr, chunk),
+            Event::Partial { text, .. } => (&mut self.partial, text),
+            other => {
+                if matches!(other, Event::Retrying { .. }) {
+                    // The withheld text is void with the rest of the attempt.
+                    self.text.finish();
+                    self.thought.finish();
+                }
+                redact(redactor, other);
+                return Some(clean);
+            }
+        };
+        *piece = stream.push(piece);
+        (!piece.is_empty()).then_some(clean)
+    }
+}
+
+/// Redacts every text of an event. Of an event within an agent, the agent's own session has withheld pieces already.
+fn redact(redactor: &Redactor, event: &mut Event) {
+    let text = match event {
+        // The name of a plugin is no secret.
+        Event::Compiling { .. } | Event::Compiled { .. } | Event::Trimmed { .. } => return,
+        Event::Within { event, .. } => return redact(redactor, event),
+        Event::Started(call) => {
+            *call = redactor.call(call).into_owned();
+            return;
+        }
+        Event::Completed { call, result, .. } => {
+            *call = redactor.call(call).into_owned();
+            *result = redactor.result(std::mem::take(result));
+            return;
+        }
+        Event::Running { call: text }
+        | Event::Asked { model: text }
+        | Event::Summarised { model: text, .. }
+        | Event::Said(text)
+        | Event::Thought(text)
+        | Event::Retrying { reason: text, .. }
+        | Event::NotShown { reason: text }
+        | Event::Stdout { chunk: text, .. }
+        | Event::Stderr { chunk: text, .. }
+        | Event::Partial { text, .. }
+        | Event::Info { message: text, .. }
+        | Event::Progress { message: text, .. }
+        | Event::Decided { decision: text, .. } => text,
+    };
+    *text = redactor.redact_owned(std::mem::take(text));
+}
+
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use secrecy::SecretString;
     use serde_json::json;
 
@@ -187,5 +313,49 @@ mod tests {
         }
         let plain = call("1", "a", json!({ "a": [1, null, true, { "b": "x" }] }));
         assert!(matches!(redactor.call(&plain), Cow::Borrowed(_)));
+    }
+
+    /// CL04: a listener receives everything except secrets, regardless of their split.
+    #[test]
+    fn events_are_told_without_secrets() {
+        let redactor = Redactor::default();
+        redactor.add([&SecretString::from("sk-4711-0815")]);
+        let received = Arc::new(Lock::new(Vec::new()));
+        let own = received.clone();
+        let to = Events::to(move |event| own.lock().push(event.clone()));
+        let redacting = RedactingEvents::new(&redactor, &to);
+        let stdout = |chunk: &str| Event::Stdout { call: "1".into(), chunk: chunk.into() };
+        redacting.events().emit(|| Event::Partial { call: "1".into(), text: "a part of sk-4711".into() });
+        redacting.events().emit(|| Event::Partial { call: "1".into(), text: "-0815.".into() });
+        redacting.events().emit(|| stdout("a sk-47"));
+        redacting.events().emit(|| Event::Info { call: "1".into(), message: "sk-4711-0815!".into() });
+        redacting.events().emit(|| stdout("11-08"));
+        redacting.events().emit(|| stdout("15 b sk-"));
+        redacting.events().emit(|| Event::Said("sk-4711".into()));
+        redacting.events().emit(|| Event::Retrying { reason: "sk-4711-0815?".into(), delay: Duration::ZERO });
+        redacting.events().emit(|| Event::Thought("sk-4711-08".into()));
+        redacting.events().emit(|| Event::Thought("15 hm".into()));
+        let within = |event| Event::Within { agent: "a".into(), parent: "1".into(), event: Box::new(event) };
+        redacting.events().emit(|| within(within(Event::Said("in sk-4711-0815".into()))));
+        redacting
+            .events()
+            .emit(|| within(Event::Info { call: "2".into(), message: "of sk-4711-0815".into() }));
+        redacting.finish("1");
+        let received = format!("{:?}", received.lock());
+        assert!(!received.contains("4711"), "{received}");
+        for part in [
+            "\"a \"",
+            "\"a part of \"",
+            "\"***.\"",
+            "\"***!\"",
+            "\"*** b \"",
+            "\"sk-\"",
+            "\"***?\"",
+            "\"*** hm\"",
+            "\"in ***\"",
+            "\"of ***\"",
+        ] {
+            assert!(received.contains(part), "{part}: {received}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::{FILE, MAX_FILE, Shelved, SkillFiles, check_name, frontmatter};
@@ -126,22 +126,18 @@ impl ServedSkill {
             let uri = format!("skill://{name}/{}", percent_encoded(&path, b"/"));
             files.push(File { uri, path, digest: hex(&Sha256::digest(&bytes)), size });
         }
-        Ok(Self::new(&head, files, text.len()))
-    }
-
-    fn new(head: &Map<String, Value>, files: Vec<File>, size: usize) -> Self {
-        let uri = format!("skill://{}/{FILE}", head.get("name").and_then(Value::as_str).unwrap_or_default());
+        let uri = format!("skill://{name}/{FILE}");
         let resource = json!({
             "uri": uri,
             "name": head.get("name"),
             "description": head.get("description"),
             "mimeType": "text/markdown",
-            "size": size,
+            "size": text.len(),
         });
         let listed = |file: &File| json!({ "uri": file.uri, "digest": format!("sha256:{}", file.digest), "size": file.size });
         let listed: Vec<Value> = files.iter().map(listed).collect();
         let entry = json!({ "uri": uri, "frontmatter": head, "resources": listed });
-        Self { entry, resource, files }
+        Ok(Self { entry, resource, files })
     }
 
     fn file(&self, uri: &str) -> Option<&File> {

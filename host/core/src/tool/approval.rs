@@ -2,7 +2,8 @@
 //! neutralised; only an explicit yes of the user is an approval.
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,11 +15,13 @@ use super::rules::{Places, is_allowed};
 use super::subject::Subject;
 use super::{Difference, Keep, clip};
 use crate::call::ToolCall;
+use crate::grant::{Grant, Root};
+use crate::report::is_hidden;
 use crate::rule::RulePattern;
 use crate::sync::Lock;
 
 /// A question to the user about one call.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Question {
     /// The id of the call.
     pub call: String,
@@ -240,38 +243,112 @@ impl Asked<'_> {
 
 /// Returns a question about something other than a call: `what` is its complete text.
 pub(super) fn question_of(call: &ToolCall, tool: &str, verb: &'static str, what: &str) -> Question {
-    let (call, tool, what) =
-        (call.id.clone(), tool.to_owned(), visible(&clip(what, MAX_QUESTION, Keep::Ends)));
-    let (text, arguments) = (what.clone(), Value::Null);
-    let (agent, difference, rule, written_by) = (None, None, None, None);
-    Question { call, tool, agent, verb, what, difference, text, arguments, rule, written_by }
+    let what = visible(&clip(what, MAX_QUESTION, Keep::Ends));
+    let (call, tool, text) = (call.id.clone(), tool.to_owned(), what.clone());
+    Question { call, tool, verb, what, text, ..Question::default() }
 }
 
-/// Returns `text` with escapes instead of characters that move the cursor, colour, delete or reorder text.
+/// Returns `text` with escapes instead of characters that move the cursor, colour, delete or reorder text, so that it
+/// reads as another (Unicode Technical Report 36, section 3.2; CVE-2021-42574).
 pub(super) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            c if c.is_control() || reorders(c) => {
-                // Writing to a `String` cannot fail.
-                let _ = write!(shown, "{}", c.escape_unicode());
-            }
-            c => shown.push(c),
+        if is_hidden(c) && !matches!(c, '\n' | '\t') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
         }
     }
     shown
 }
 
-/// Marks of direction and characters without width, with which a text reads as another
-/// (Unicode Technical Report 36, section 3.2; CVE-2021-42574).
-fn reorders(c: char) -> bool {
-    matches!(c, '\u{200B}'..='\u{200F}' | '\u{2028}'..='\u{202E}' | '\u{2060}'..='\u{2069}' | '\u{FEFF}')
-}
-
 impl std::fmt::Debug for Approvals {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Approvals").field(&self.approver.is_some()).finish()
+    }
+}
+
+// The user who answers the questions of MCP servers. haft never answers for the user.
+
+/// Passes the questions of MCP servers to the user.
+#[async_trait]
+pub trait Elicitor: std::fmt::Debug + Send + Sync {
+    /// Asks one question at a time. Waits without a limit for the user.
+    async fn ask(&self, question: &ElicitationQuestion) -> Reply;
+}
+
+/// A question of a server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ElicitationQuestion {
+    /// The name of the server.
+    pub server: String,
+    /// The server's key of the question, if several are asked at once.
+    pub key: Option<String>,
+    /// The server's own text: untrusted, and it must not steer a terminal.
+    pub message: String,
+    /// The form of the answer.
+    pub mode: ElicitationMode,
+}
+
+/// The form of an answer.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ElicitationMode {
+    /// A flat object, as this JSON Schema describes it.
+    Form(Value),
+    /// The user is asked to open this URL, which the server chose, and to confirm.
+    Page(String),
+}
+
+impl ElicitationMode {
+    /// Returns the number of displayed bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Form(schema) => schema.to_string().len(),
+            Self::Page(url) => url.len(),
+        }
+    }
+}
+
+/// The user's reply.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The requested object; `None` if none was requested.
+    Accept(Option<Value>),
+    /// The person declines.
+    Decline,
+    /// The person gave no answer.
+    Cancel,
+}
+
+// The current content of the file that a call would change, for the difference in a question. Refuses paths that the tool may
+// not read, files that are not text, and large files.
+
+/// Maximum size of a compared file in bytes.
+const MAX_FILE: u64 = 1 << 20;
+
+/// Returns the text of the file at `path`, as a caller writes it, if `grant` lets the tool read it; empty if the
+/// file does not exist. `None` if the text is unknown.
+pub(super) async fn current_text(path: &str, places: Places<'_>, grant: &Grant) -> Option<String> {
+    let (path, grant) = (absolute(path, places)?, grant.clone());
+    tokio::task::spawn_blocking(move || read(&path, &grant)).await.ok()?
+}
+
+fn absolute(path: &str, places: Places<'_>) -> Option<PathBuf> {
+    match path.strip_prefix('~') {
+        Some(below) if below.starts_with('/') => Some(places.home?.join(below.trim_start_matches('/'))),
+        Some(_) => None,
+        None => Some(places.workspace?.join(path)),
+    }
+}
+
+fn read(path: &Path, grant: &Grant) -> Option<String> {
+    let root = |path: &Path| Root::resolve(Path::new("/"), path);
+    let file = root(path).ok().filter(|file| grant.readable().covers(file) && !grant.hides(file))?;
+    let (folder, name) = (file.real().parent()?, file.real().file_name()?);
+    let folder = root(folder).and_then(|folder| folder.folder());
+    match folder.and_then(|folder| folder.read(Path::new(name), MAX_FILE + 1)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Some(String::new()),
+        content => String::from_utf8(content.ok().filter(|content| content.size <= MAX_FILE)?.bytes).ok(),
     }
 }
 

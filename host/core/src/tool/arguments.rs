@@ -17,33 +17,15 @@ pub struct Schema {
     written: Value,
     /// The cost of a check.
     work: Work,
-    subject: Subject,
+    names: Names,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Subject {
-    Arguments,
-    Answer,
-    Configuration,
-}
+/// The name of a checked value, and of its parts.
+type Names = (&'static str, &'static str);
 
-impl Subject {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Arguments => "arguments",
-            Self::Answer => "answer",
-            Self::Configuration => "configuration",
-        }
-    }
-
-    fn part(self) -> &'static str {
-        match self {
-            Self::Arguments => "argument",
-            Self::Answer => "property",
-            Self::Configuration => "key",
-        }
-    }
-}
+const ARGUMENTS: Names = ("arguments", "argument");
+const ANSWER: Names = ("answer", "property");
+const CONFIGURATION: Names = ("configuration", "key");
 
 /// The reason why a schema cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -123,11 +105,8 @@ impl Schema {
         }
         // The meta-schema of draft 7 is compiled in a quarter of the time.
         let options = if is_plain(parameters) { options().with_draft(Draft::Draft7) } else { options() };
-        let validator = options.build(parameters);
-        let validator = validator.map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
-        let work = Work::of(parameters, patterns(parameters))
-            .map_err(|error| SchemaError::Invalid(shorten(&error.to_string())))?;
-        Ok(Self { validator, written: parameters.clone(), work, subject: Subject::Arguments })
+        let built = Self::build(parameters, &options, ARGUMENTS);
+        built.map_err(|(_, reason)| SchemaError::Invalid(reason))
     }
 
     /// Compiles the schema of a model's answer, of any JSON type. Formats (`date`, `email`, …) are checked too; a
@@ -139,18 +118,28 @@ impl Schema {
         if is_too_large(schema) {
             return Err(AnswerSchemaError::TooLarge);
         }
-        let invalid = |place, reason: String| AnswerSchemaError::Invalid { place, reason: shorten(&reason) };
-        let validator = options().should_validate_formats(true).build(schema);
+        let built = Self::build(schema, &options().should_validate_formats(true), ANSWER);
+        built.map_err(|(place, reason)| AnswerSchemaError::Invalid { place, reason })
+    }
+
+    /// Compiles a schema. The error is the wrong place, and the reason.
+    fn build(
+        schema: &Value,
+        options: &ValidationOptions<'_>,
+        names: Names,
+    ) -> Result<Self, (String, String)> {
+        let invalid = |place: String, error: String| (place, shorten(&error));
+        let validator = options.build(schema);
         let validator =
             validator.map_err(|error| invalid(error.instance_path().to_string(), error.to_string()))?;
-        let work =
-            Work::of(schema, patterns(schema)).map_err(|error| invalid(String::new(), error.to_string()))?;
-        Ok(Self { validator, written: schema.clone(), work, subject: Subject::Answer })
+        let work = Work::of(schema, patterns(schema));
+        let work = work.map_err(|error| invalid(String::new(), error.to_string()))?;
+        Ok(Self { validator, written: schema.clone(), work, names })
     }
 
     /// Compiles the schema of a plugin's configuration, an object.
     pub fn of_configuration(schema: &Value) -> Result<Self, SchemaError> {
-        Ok(Self { subject: Subject::Configuration, ..Self::compile(schema)? })
+        Ok(Self { names: CONFIGURATION, ..Self::compile(schema)? })
     }
 
     /// Returns whether the compilation of a tool's parameters takes less time than the start of a thread.
@@ -170,18 +159,18 @@ impl Schema {
 
     /// Checks like [`Self::check`]; the error shows no value of the object keys `hidden`.
     pub fn check_hiding(&self, arguments: &Value, hidden: &[&str]) -> Result<(), ArgumentsError> {
+        let (name, part) = self.names;
         if is_deeper(arguments, MAX_DEPTH) {
-            let name = self.subject.name();
             return Err(ArgumentsError(format!(
                 "the {name} must not be nested deeper than {MAX_DEPTH} levels"
             )));
         }
-        let unchecked = |why| ArgumentsError(format!("the {} cannot be checked: {why}", self.subject.name()));
+        let unchecked = |why| ArgumentsError(format!("the {name} cannot be checked: {why}"));
         self.work.admits(&self.written, arguments).map_err(unchecked)?;
         if self.validator.is_valid(arguments) {
             return Ok(());
         }
-        let mistakes = Mistakes::new(&self.written, self.subject.part());
+        let mistakes = Mistakes::new(&self.written, part);
         let all = self.validator.iter_errors(arguments).take(MAX_MISTAKES);
         let describe = |error: ValidationError<'_>| {
             let place = error.instance_path().to_string();
@@ -193,7 +182,7 @@ impl Schema {
                 matches!(error.kind(), Kind::Required { .. } | Kind::AdditionalProperties { .. });
             match place.as_str() {
                 "" if !hidden.is_empty() && !names_keys => {
-                    format!("the schema does not accept the {} as a whole", self.subject.name())
+                    format!("the schema does not accept the {name} as a whole")
                 }
                 _ if hidden.contains(&key.as_str()) => {
                     format!("at `{place}`: the value (a secret) does not match")
@@ -254,7 +243,7 @@ fn patterns(schema: &Value) -> usize {
 }
 
 /// Returns the sum of `count` over all keys of a schema.
-fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize {
+pub(super) fn occurrences(schema: &Value, count: &impl Fn(&str, &Value) -> usize) -> usize {
     match schema {
         Value::Array(items) => items.iter().map(|item| occurrences(item, count)).sum(),
         Value::Object(fields) => {

@@ -1,7 +1,7 @@
 //! The size of a list of tools in a prompt, and the tools for a model if not all of them fit: the first ones that
 //! fit, and two tools that find and call the others. Every tool of the box stays callable.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use super::toolbox::{Offered, Toolbox};
 use super::{generic, search};
@@ -32,14 +32,14 @@ impl Toolbox {
         if costs.iter().sum::<usize>() <= room {
             return self.listing(None);
         }
-        let (search, generic) = (search::entry(&self.entries), generic::def());
-        let mut taken = bytes(search.def()) + bytes(&generic);
+        let search = search::entry(&self.entries);
+        let mut taken = bytes(search.def()) + bytes(&generic::DEF);
         let fits = |cost: &&usize| {
             taken += **cost;
             taken <= room
         };
         let first = costs.iter().take_while(fits).count();
-        self.listing(Some(Offered { first, search: Arc::new(search), generic }))
+        self.listing(Some(Offered { first, search: Arc::new(search) }))
     }
 
     /// Returns these tools with a list for models of at most `most` tools: `find_tools` finds the others, as in
@@ -49,9 +49,8 @@ impl Toolbox {
         if self.offered().len() <= most {
             return self;
         }
-        let (search, generic) = (search::entry(&self.entries), generic::def());
-        let first = most.saturating_sub(2);
-        self.listing(Some(Offered { first, search: Arc::new(search), generic }))
+        let search = Arc::new(search::entry(&self.entries));
+        self.listing(Some(Offered { first: most.saturating_sub(2), search }))
     }
 
     /// Returns these tools with the list `offered` for models; `None`: all tools.
@@ -68,7 +67,7 @@ impl Toolbox {
             self.entries().take(first).map(|entry| (entry.def(), entry.origin())).collect();
         if let Some(offered) = &self.offered {
             shown.push((offered.search.def(), offered.search.origin()));
-            shown.push((&offered.generic, generic::ORIGIN));
+            shown.push((LazyLock::force(&generic::DEF), generic::ORIGIN));
         }
         shown
     }

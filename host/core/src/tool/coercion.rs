@@ -154,7 +154,7 @@ impl<'s> Coercion<'s> {
             return if is_wanted { integral(number).map(Value::Number) } else { None };
         }
         let text = value.as_str().filter(|_| !wanted.contains(&"string"))?.trim();
-        self.read += Scan::from_message(text.as_bytes()).values();
+        self.read += Scan::from_message(text.as_bytes()).values;
         if self.read > MAX_VALUES {
             return None;
         }

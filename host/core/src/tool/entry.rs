@@ -10,14 +10,14 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-use super::approval::{Asked, Decision};
+use super::approval::{Asked, Decision, current_text};
 use super::bounds::ToolBounds;
 use super::hook::{self, Hook, Seen};
 use super::inline;
 use super::rules::{Places, Ruling, ToolRules, rank};
 use super::session::Session;
 use super::watch::{Ended, Watch};
-use super::{Difference, Notes, Offer, Schema, SchemaError, Served, Tool, ToolError, present};
+use super::{Difference, Notes, Offer, Schema, SchemaError, Served, Tool, ToolError};
 use crate::call::{ToolCall, ToolDef, ToolResult};
 use crate::grant::{Grant, Root};
 use crate::journal::{Granted, Record};
@@ -26,15 +26,16 @@ use crate::rule::Effect;
 use crate::secret::Redactor;
 
 /// One tool of the box, with its rights and limits.
+#[derive(Clone)]
 pub struct Entry {
     tool: Arc<dyn Tool>,
     grant: Grant,
     limits: Limits,
     origin: String,
     /// The line of program.toml that demands the user's approval of every call.
-    setting: Option<Arc<str>>,
+    pub(super) setting: Option<Arc<str>>,
     /// The rules that may match a call of the tool.
-    rules: Option<Arc<ToolRules>>,
+    pub(super) rules: Option<Arc<ToolRules>>,
     /// The bounds of the calling programs, nearest first.
     bounds: Vec<ToolBounds>,
     /// The hooks that see the tool's calls.
@@ -133,7 +134,7 @@ impl Entry {
         let left = self.grant.intersect(grant);
         let values = self.grant.values().iter();
         let grant = values.fold(left, |grant, (name, value)| grant.with_value(name, value));
-        Self { grant, ..self.again() }
+        Self { grant, ..self.clone() }
     }
 
     /// Returns whether `other`, this tool with fewer rights, would ignore its narrower grant, because its rights
@@ -145,7 +146,7 @@ impl Entry {
     /// Returns the entry in plan mode.
     #[must_use]
     pub fn planning(&self) -> Self {
-        Self { grant: self.grant.planning(), ..self.again() }
+        Self { grant: self.grant.planning(), ..self.clone() }
     }
 
     /// Returns whether a narrower grant would leave it with the rights that it has ([`Tool::has_fixed_rights`]).
@@ -153,42 +154,27 @@ impl Entry {
         self.tool.has_fixed_rights()
     }
 
-    /// Returns whether program.toml demands the user's approval of every call.
-    pub(super) fn has_setting(&self) -> bool {
-        self.setting.is_some()
-    }
-
-    pub(super) fn is_ruled(&self) -> bool {
-        self.rules.is_some()
-    }
-
     /// Returns the entry with these rules.
     pub(super) fn ruled(&self, rules: Option<Arc<ToolRules>>) -> Self {
-        Self { rules, ..self.again() }
+        Self { rules, ..self.clone() }
     }
 
     /// Returns the entry with the bounds of other programs for its calls.
     pub(super) fn bounded(&self, bounds: Vec<ToolBounds>) -> Self {
-        Self { bounds, ..self.again() }
+        Self { bounds, ..self.clone() }
     }
 
     /// Returns the entry with this hook added, once.
     pub(super) fn hooked(&self, hook: Arc<dyn Hook>) -> Self {
         let is_new = !self.hooks.iter().any(|own| std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(&hook)));
         let hooks = self.hooks.iter().cloned().chain(is_new.then_some(hook)).collect();
-        Self { hooks, ..self.again() }
+        Self { hooks, ..self.clone() }
     }
 
     /// Returns an entry of another tool with these rights, without rules and hooks.
     pub(super) fn of(&self, tool: Arc<dyn Tool>) -> Self {
         let other = Self::new(tool, self.grant.clone(), self.limits, self.origin.clone());
         Self { setting: self.setting.clone(), bounds: self.bounds.clone(), ..other }
-    }
-
-    fn again(&self) -> Self {
-        let same = Self::new(self.tool.clone(), self.grant.clone(), self.limits, self.origin.clone());
-        let (setting, rules, bounds) = (self.setting.clone(), self.rules.clone(), self.bounds.clone());
-        Self { setting, rules, bounds, hooks: self.hooks.clone(), schema: self.schema.clone(), ..same }
     }
 
     /// Returns the SHA-256 of the component, if the tool is one.
@@ -321,7 +307,7 @@ impl Entry {
         let file = match self.tool.file(&call.arguments) {
             // An empty file stands for the unknown one: without a difference its content is not needed.
             Some(path) if Difference::of(&public, Some("")).is_some() => {
-                present::text(path, places, &self.grant).await
+                current_text(path, places, &self.grant).await
             }
             _ => None,
         };

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use crate::report::is_hidden;
+
 /// Prefixes of lines that haft adds to a message, or of haft's messages about a tool; without spaces, in lower
 /// case.
 const RESERVED: &[&str] = &["hint:", "toolerror(haft)"];
@@ -27,16 +29,9 @@ fn lines(text: &str) -> impl Iterator<Item = &str> {
 
 fn is_reserved(line: &str) -> bool {
     // Characters that are not visible.
-    let is_unseen = |c: char| c.is_whitespace() || c.is_control() || is_format(c);
+    let is_unseen = |c: char| c.is_whitespace() || is_hidden(c);
     let seen = || line.chars().filter(|c| !is_unseen(*c)).map(|c| c.to_ascii_lowercase());
     RESERVED.iter().any(|reserved| seen().take(reserved.len()).eq(reserved.chars()))
-}
-
-/// Characters that are there and have no width: soft hyphens, joiners, marks of direction, byte order
-/// marks, tags.
-fn is_format(c: char) -> bool {
-    matches!(c, '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')
 }
 
 #[cfg(test)]

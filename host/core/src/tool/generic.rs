@@ -2,6 +2,8 @@
 //! is found, checked, limited and recorded under its own name, with its own rights. `program` refuses to call
 //! itself.
 
+use std::sync::LazyLock;
+
 use serde_json::{Map, Value, json};
 
 use super::entry::Entry;
@@ -11,8 +13,8 @@ pub(super) const NAME: &str = "program";
 
 pub(super) const ORIGIN: &str = "built in";
 
-/// Returns the definition for models.
-pub(super) fn def() -> ToolDef {
+/// The definition for models.
+pub(super) static DEF: LazyLock<ToolDef> = LazyLock::new(|| {
     let parameters = json!({
         "type": "object",
         "properties": {
@@ -26,7 +28,7 @@ pub(super) fn def() -> ToolDef {
     let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
     let description = "Runs any tool by its name, including tools that are not listed here.".into();
     ToolDef { name: NAME.into(), description, parameters, hints, ..ToolDef::default() }
-}
+});
 
 /// Returns the name and the arguments in a call of `program`, unmodified.
 pub(super) fn name_and_arguments(arguments: &Value) -> Result<(&str, &Value), String> {

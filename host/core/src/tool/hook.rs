@@ -55,19 +55,19 @@ pub(super) async fn before(
 ) -> Result<(), String> {
     for hook in hooks {
         let (tool, name) = (&seen.call.tool, hook.name());
-        match hook.before(seen).await {
-            Ok(()) => {}
-            Err(Objection::Refused(reason)) => {
+        let Err(objection) = hook.before(seen).await else { continue };
+        let (what, why) = match objection {
+            Objection::Refused(reason) => {
                 notes.decision(|| format!("refused by hook `{name}`"));
-                let reason = clip(&reason, MAX_REASON, Keep::Ends);
-                return Err(format!("`{tool}` did not run: the hook `{name}` refuses the call: {reason}"));
+                ("refuses the call", reason)
             }
-            Err(Objection::Failed(why)) => {
+            Objection::Failed(why) => {
                 notes.decision(|| format!("refused: hook `{name}` did not answer: {why}"));
-                let why = clip(&why, MAX_REASON, Keep::Ends);
-                return Err(format!("`{tool}` did not run: the hook `{name}` did not answer: {why}"));
+                ("did not answer", why)
             }
-        }
+        };
+        let why = clip(&why, MAX_REASON, Keep::Ends);
+        return Err(format!("`{tool}` did not run: the hook `{name}` {what}: {why}"));
     }
     Ok(())
 }

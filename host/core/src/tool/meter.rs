@@ -39,11 +39,8 @@ pub struct Most {
 
 #[derive(Debug, Default)]
 struct Used {
-    all: Usage,
-    /// A model without a known price, of the run itself or of its agents.
-    unpriced: Option<String>,
-    /// Whether a model was used that reported no tokens.
-    is_uncounted: bool,
+    /// The usage of the run itself and of its agents.
+    all: AgentUse,
     agents: BTreeMap<String, AgentUse>,
 }
 
@@ -58,7 +55,7 @@ pub enum UsedUp {
     Uncounted,
 }
 
-/// The usage of one agent, over all of its runs as a tool, including the agents that it called.
+/// The usage of a run, or of one agent over all of its runs as a tool, including the agents that it called.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgentUse {
     /// The number of answers of models.
@@ -101,22 +98,17 @@ impl Meter {
     fn count(&self, turns: u32, model: &str, usage: Usage) {
         let Some(Place { run, agent }) = &self.0 else { return };
         let mut used = run.used.lock();
-        used.all += usage;
-        used.is_uncounted |= usage.total() == 0;
-        if usage.cost.is_none() {
-            used.unpriced.get_or_insert_with(|| model.to_owned());
-        }
+        used.all.count(turns, model, usage);
         if let Some(agent) = agent {
-            let own = used.agents.entry(agent.clone()).or_default();
-            own.turns = own.turns.saturating_add(turns);
-            own.usage += usage;
-            own.is_uncounted |= usage.total() == 0;
-            if usage.cost.is_none() {
-                own.unpriced.get_or_insert_with(|| model.to_owned());
-            }
+            used.agents.entry(agent.clone()).or_default().count(turns, model, usage);
         }
         drop(used);
         run.caller.count(turns, model, usage);
+    }
+
+    /// Returns the usage of the run and of the agents that it has called.
+    pub fn all(&self) -> AgentUse {
+        self.0.as_ref().map(|place| place.run.used.lock().all.clone()).unwrap_or_default()
     }
 
     /// Returns the usage of the agents that the run has called.
@@ -128,15 +120,24 @@ impl Meter {
     /// with uncounted usage does not continue.
     pub fn used_up(&self) -> Option<UsedUp> {
         let Place { run, .. } = self.0.as_ref()?;
-        let own = run.used.lock().used_up(run.most);
+        let own = run.used.lock().all.used_up(run.most);
         own.or_else(|| run.caller.used_up())
     }
 }
 
-impl Used {
+impl AgentUse {
+    fn count(&mut self, turns: u32, model: &str, usage: Usage) {
+        self.turns = self.turns.saturating_add(turns);
+        self.usage += usage;
+        self.is_uncounted |= usage.total() == 0;
+        if usage.cost.is_none() {
+            self.unpriced.get_or_insert_with(|| model.to_owned());
+        }
+    }
+
     fn used_up(&self, most: Most) -> Option<UsedUp> {
-        let is_spent = most.cost.is_some_and(|most| self.all.cost.unwrap_or_default() >= most)
-            || most.tokens.is_some_and(|most| self.all.total() >= most);
+        let is_spent = most.cost.is_some_and(|most| self.usage.cost.unwrap_or_default() >= most)
+            || most.tokens.is_some_and(|most| self.usage.total() >= most);
         if is_spent {
             return Some(UsedUp::Spent);
         }

@@ -60,9 +60,7 @@ impl Notes {
     pub fn decision(&self, text: impl FnOnce() -> String) {
         self.change(|notes| {
             if notes.decisions.len() < MAX_DECISIONS {
-                let text = text();
-                let end = text.char_indices().nth(MAX_DECISION).map(|(end, _)| end);
-                notes.decisions.push(text.get(..end.unwrap_or(text.len())).unwrap_or_default().to_owned());
+                notes.decisions.push(text().chars().take(MAX_DECISION).collect());
             }
         });
     }

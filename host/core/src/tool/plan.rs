@@ -28,7 +28,6 @@ impl Toolbox {
         let offered = self.offered.as_ref().map(|offered| Offered {
             first: self.entries().take(offered.first).filter(|entry| !entry.has_fixed_rights()).count(),
             search: Arc::new(search::entry(&left.entries)),
-            generic: offered.generic.clone(),
         });
         left.listing(offered).withholding(withheld)
     }

@@ -2,16 +2,15 @@
 //! them once for each tool; a tool that no rule names has none. Rules grant no right.
 
 mod command;
-mod glob;
 mod place;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use self::command::may_run;
-use self::glob::Glob;
 pub(super) use self::place::Places;
 use super::subject::Subject;
+use crate::pattern::Glob;
 use crate::rule::{Effect, RulePattern};
 
 /// One rule, and its place.
@@ -152,22 +151,22 @@ impl ToolRules {
     }
 }
 
-/// Returns whether a rule that allows means a call about this.
+/// Returns whether a rule that allows means a call about this. An unknown path does not match.
 pub(super) fn is_allowed(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_allowed(&Glob::new(about), command),
         Subject::Address(address) => place::is_address_allowed(about, address),
-        Subject::Path(path) => place::is_path_allowed(about, path, places),
+        Subject::Path(path) => place::is_path_meant(about, path, places).unwrap_or(false),
         Subject::Arguments(arguments) => Glob::new(about).matches(arguments),
     }
 }
 
-/// Returns whether a rule that refuses or asks means a call about this.
+/// Returns whether a rule that refuses or asks means a call about this. An unknown path matches.
 fn is_touched(about: &str, subject: &Subject, places: Places<'_>) -> bool {
     match subject {
         Subject::Command(command) => command::is_touched(&Glob::new(about), command),
         Subject::Address(address) => place::is_address_touched(about, address),
-        Subject::Path(path) => place::is_path_touched(about, path, places),
+        Subject::Path(path) => place::is_path_meant(about, path, places).unwrap_or(true),
         Subject::Arguments(arguments) => Glob::new(about).matches(arguments),
     }
 }

@@ -2,12 +2,9 @@
 //! repaired if only one meaning is possible, and removed otherwise: its check is omitted, and the tool stays
 //! usable.
 
-mod operands;
-
 use serde_json::{Map, Value, json};
 
-use self::operands::{canonical, count, flag, kinds, names, number, text};
-use super::arguments::{MAX_DEPTH, MAX_PATTERNS, MAX_REFERENCES, Schema, is_deeper, is_pattern};
+use super::arguments::{MAX_DEPTH, MAX_PATTERNS, MAX_REFERENCES, Schema, is_deeper, is_pattern, occurrences};
 
 /// Maximum number of remarks about one schema. An error of a generated schema may occur a hundred times.
 const MAX_NOTES: usize = 8;
@@ -41,67 +38,39 @@ enum Operand {
     Anything,
 }
 
-/// The keywords of JSON Schema 2020-12, and of the dialects before it. Others are annotations, and stay.
-const KEYWORDS: &[(&str, Operand)] = &[
-    ("additionalItems", Operand::Schema),
-    ("additionalProperties", Operand::Schema),
-    ("contains", Operand::Schema),
-    ("contentSchema", Operand::Schema),
-    ("else", Operand::Schema),
-    ("if", Operand::Schema),
-    ("not", Operand::Schema),
-    ("propertyNames", Operand::Schema),
-    ("then", Operand::Schema),
-    ("unevaluatedItems", Operand::Schema),
-    ("unevaluatedProperties", Operand::Schema),
-    ("items", Operand::Items),
-    ("allOf", Operand::Schemas),
-    ("anyOf", Operand::Schemas),
-    ("oneOf", Operand::Schemas),
-    ("prefixItems", Operand::Schemas),
-    ("$defs", Operand::NamedSchemas),
-    ("definitions", Operand::NamedSchemas),
-    ("dependentSchemas", Operand::NamedSchemas),
-    ("patternProperties", Operand::NamedSchemas),
-    ("properties", Operand::NamedSchemas),
-    ("maxContains", Operand::Count),
-    ("maxItems", Operand::Count),
-    ("maxLength", Operand::Count),
-    ("maxProperties", Operand::Count),
-    ("minContains", Operand::Count),
-    ("minItems", Operand::Count),
-    ("minLength", Operand::Count),
-    ("minProperties", Operand::Count),
-    ("maximum", Operand::Number),
-    ("minimum", Operand::Number),
-    ("multipleOf", Operand::Number),
-    ("exclusiveMaximum", Operand::Bound),
-    ("exclusiveMinimum", Operand::Bound),
-    ("deprecated", Operand::Flag),
-    ("readOnly", Operand::Flag),
-    ("uniqueItems", Operand::Flag),
-    ("writeOnly", Operand::Flag),
-    ("$comment", Operand::Text),
-    ("$anchor", Operand::Text),
-    ("$dynamicAnchor", Operand::Text),
-    ("$id", Operand::Text),
-    ("contentEncoding", Operand::Text),
-    ("contentMediaType", Operand::Text),
-    ("description", Operand::Text),
-    ("format", Operand::Text),
-    ("title", Operand::Text),
-    ("pattern", Operand::Pattern),
-    ("required", Operand::Names),
-    ("type", Operand::Type),
-    ("enum", Operand::Values),
-    ("examples", Operand::Values),
-    ("$dynamicRef", Operand::Reference),
-    ("$recursiveRef", Operand::Reference),
-    ("$ref", Operand::Reference),
-    ("$schema", Operand::Dialect),
-    ("dependencies", Operand::Anything),
-    ("dependentRequired", Operand::Anything),
+/// The keywords of JSON Schema 2020-12, and of the dialects before it, by their operands. Others are annotations, and stay.
+#[rustfmt::skip]
+const KEYWORDS: &[(Operand, &[&str])] = &[
+    (Operand::Schema, &[
+        "additionalItems", "additionalProperties", "contains", "contentSchema", "else", "if", "not",
+        "propertyNames", "then", "unevaluatedItems", "unevaluatedProperties",
+    ]),
+    (Operand::Items, &["items"]),
+    (Operand::Schemas, &["allOf", "anyOf", "oneOf", "prefixItems"]),
+    (Operand::NamedSchemas, &["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"]),
+    (Operand::Count, &[
+        "maxContains", "maxItems", "maxLength", "maxProperties", "minContains", "minItems", "minLength",
+        "minProperties",
+    ]),
+    (Operand::Number, &["maximum", "minimum", "multipleOf"]),
+    (Operand::Bound, &["exclusiveMaximum", "exclusiveMinimum"]),
+    (Operand::Flag, &["deprecated", "readOnly", "uniqueItems", "writeOnly"]),
+    (Operand::Text, &[
+        "$comment", "$anchor", "$dynamicAnchor", "$id", "contentEncoding", "contentMediaType", "description",
+        "format", "title",
+    ]),
+    (Operand::Pattern, &["pattern"]),
+    (Operand::Names, &["required"]),
+    (Operand::Type, &["type"]),
+    (Operand::Values, &["enum", "examples"]),
+    (Operand::Reference, &["$dynamicRef", "$recursiveRef", "$ref"]),
+    (Operand::Dialect, &["$schema"]),
+    (Operand::Anything, &["dependencies", "dependentRequired"]),
 ];
+
+fn operand_of(keyword: &str) -> Option<Operand> {
+    KEYWORDS.iter().find(|(_, keywords)| keywords.contains(&keyword)).map(|(operand, _)| *operand)
+}
 
 /// Returns a tool's repaired parameters. An error in one keyword never removes the others.
 pub fn mend(schema: &Value) -> MendedSchema {
@@ -189,11 +158,11 @@ impl Mending<'_> {
                 self.note(&own, "left out: it is too deep");
                 continue;
             }
-            let Some((_, operand)) = KEYWORDS.iter().find(|(name, _)| name == key) else {
+            let Some(operand) = operand_of(key) else {
                 mended.insert(key.clone(), value.clone());
                 continue;
             };
-            if let Some(value) = self.operand(*operand, value, &own, level) {
+            if let Some(value) = self.operand(operand, value, &own, level) {
                 mended.insert(key.clone(), value);
             }
         }
@@ -337,7 +306,7 @@ impl Mending<'_> {
         let leads = |target: &str| match target.strip_prefix('#') {
             Some("") => true,
             Some(pointer) if pointer.starts_with('/') => self.has(pointer),
-            Some(anchor) => declares(self.root, &["$anchor", "$dynamicAnchor", "$id", "id"], &|own| {
+            Some(anchor) => declares(self.root, &["$anchor", "$dynamicAnchor", "$id", "id"], |own| {
                 own.trim_start_matches('#') == anchor
             }),
             // Nothing is fetched: the reference names a part of the complete schema, or one of the specification's
@@ -345,7 +314,7 @@ impl Mending<'_> {
             None => {
                 let document = target.split('#').next().unwrap_or_default();
                 document.contains("json-schema.org/")
-                    || declares(self.root, &["$id", "id"], &|own| own.ends_with(document))
+                    || declares(self.root, &["$id", "id"], |own| own.ends_with(document))
             }
         };
         let why = match value.as_str() {
@@ -367,21 +336,101 @@ impl Mending<'_> {
 }
 
 /// Returns whether any part of a schema has one of `keys` with a text that satisfies `is_it`.
-fn declares(schema: &Value, keys: &[&str], is_it: &dyn Fn(&str) -> bool) -> bool {
-    match schema {
-        Value::Array(items) => items.iter().any(|item| declares(item, keys, is_it)),
-        Value::Object(fields) => fields.iter().any(|(key, field)| {
-            keys.contains(&key.as_str()) && field.as_str().is_some_and(is_it) || declares(field, keys, is_it)
-        }),
-        _ => false,
-    }
+fn declares(schema: &Value, keys: &[&str], is_it: impl Fn(&str) -> bool) -> bool {
+    let is_declared = |key: &str, field: &Value| keys.contains(&key) && field.as_str().is_some_and(&is_it);
+    occurrences(schema, &|key, field| usize::from(is_declared(key, field))) > 0
 }
 
 fn holds_schemas(key: &str) -> bool {
     use Operand::{Items, NamedSchemas, Schema, Schemas};
-    KEYWORDS
-        .iter()
-        .any(|(name, operand)| *name == key && matches!(operand, Schema | Items | Schemas | NamedSchemas))
+    matches!(operand_of(key), Some(Schema | Items | Schemas | NamedSchemas))
+}
+
+// The operand of a keyword in the forms that people and generators write; `None` if the keyword has no valid operand.
+
+/// Names that languages have for the types of JSON.
+const TYPES: &[(&str, &[&str])] = &[
+    ("string", &["str", "text", "char", "date", "datetime", "uuid", "url", "uri", "file", "path", "bytes"]),
+    ("integer", &["int", "int32", "int64", "uint", "long", "short"]),
+    ("number", &["float", "double", "decimal", "num", "numeric", "float32", "float64"]),
+    ("boolean", &["bool"]),
+    ("array", &["list", "tuple", "set", "sequence"]),
+    ("object", &["dict", "map", "record", "struct", "hash"]),
+    ("null", &["none", "nil", "void", "undefined"]),
+];
+
+/// Returns the type that a name means.
+fn canonical(name: &str) -> Option<&'static str> {
+    let name = name.trim().to_ascii_lowercase();
+    let found = TYPES.iter().find(|(own, others)| *own == name || others.contains(&name.as_str()));
+    found.map(|(own, _)| *own)
+}
+
+fn kinds(value: &Value) -> Option<Value> {
+    match value {
+        Value::String(name) => canonical(name).map(Value::from),
+        Value::Array(names) => {
+            let mut all: Vec<&str> = Vec::new();
+            for kind in
+                names.iter().map(|name| if name.is_null() { Some("null") } else { canonical(name.as_str()?) })
+            {
+                // An unknown type may be any.
+                let kind = kind?;
+                if !all.contains(&kind) {
+                    all.push(kind);
+                }
+            }
+            (!all.is_empty()).then(|| all.into())
+        }
+        _ => None,
+    }
+}
+
+fn number(value: &Value) -> Option<Value> {
+    match value {
+        Value::Number(_) => Some(value.clone()),
+        Value::String(text) => crate::json::read(text.trim().as_bytes()).ok().filter(Value::is_number),
+        _ => None,
+    }
+}
+
+fn count(number: &Value) -> Option<Value> {
+    let float = number.as_f64().filter(|float| (0.0..1e15).contains(float) && float.fract() == 0.0);
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked: it is a small count"
+    )]
+    let whole = float.map(|float| float as u64);
+    if number.is_u64() { Some(number.clone()) } else { whole.map(Value::from) }
+}
+
+fn flag(value: &Value) -> Option<Value> {
+    match value {
+        Value::Bool(_) => Some(value.clone()),
+        Value::String(text) => text.trim().to_ascii_lowercase().parse::<bool>().ok().map(Value::Bool),
+        _ => None,
+    }
+}
+
+fn text(value: &Value) -> Option<Value> {
+    match value {
+        Value::String(_) => Some(value.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string().into()),
+        _ => None,
+    }
+}
+
+fn names(value: &Value) -> Option<Value> {
+    let one = [value.clone()];
+    let all = if value.is_string() { &one[..] } else { value.as_array()?.as_slice() };
+    let mut names: Vec<&Value> = Vec::new();
+    for name in all.iter().filter(|name| name.is_string()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    Some(names.into_iter().cloned().collect())
 }
 
 #[cfg(test)]

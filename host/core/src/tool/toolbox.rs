@@ -214,8 +214,8 @@ impl Toolbox {
     /// Returns these tools with rules for their calls. Rules may also name a tool by its alias.
     #[must_use]
     pub fn ruled(&self, rules: &Rules) -> Self {
-        self.each(|entry, names| match rules.of(names, entry.has_setting()) {
-            None if !entry.is_ruled() => entry.clone(),
+        self.each(|entry, names| match rules.of(names, entry.setting.is_some()) {
+            None if entry.rules.is_none() => entry.clone(),
             own => Arc::new(entry.ruled(own)),
         })
     }
@@ -331,7 +331,10 @@ impl Toolbox {
             }
             Err(inexact) => Err(Ended::Failed(ToolError::InvalidArguments(inexact))),
         };
-        let (span, trace) = session.trace.begin_call(|| told(&call, entry));
+        let (span, trace) = session.trace.begin_call(|| {
+            // An unknown tool has no name in a trace, because the caller chose it.
+            Operation::Tool { tool: entry.map_or("", |entry| entry.def().name.as_str()), call: &call.id }
+        });
         let ended = match found {
             Ok(entry) => match entry.admit(&call, &watch, session).await {
                 Ok(approved) => entry.run(&call, approved, &watch, (session, &trace)).await,
@@ -351,12 +354,6 @@ impl Toolbox {
     pub fn refuse(&self, call: &ToolCall, refusal: ToolResult, session: &Session) -> ToolResult {
         begin(call, self.find(&call.tool), session).end(Ended::Refused(refusal))
     }
-}
-
-/// Returns the operation for a trace. An unknown tool has no name there, because the caller chose it.
-fn told<'a>(call: &'a ToolCall, entry: Option<&'a Entry>) -> Operation<'a> {
-    let tool = entry.map_or("", |entry| entry.def().name.as_str());
-    Operation::Tool { tool, call: &call.id }
 }
 
 /// Begins the record of a call of `entry`, which may not exist.
@@ -381,7 +378,6 @@ pub(super) struct Offered {
     pub(super) first: usize,
     /// Finds the others.
     pub(super) search: Arc<Entry>,
-    pub(super) generic: ToolDef,
 }
 
 #[cfg(test)]

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::session::Session;
-use super::{Keep, Notes, ToolError, clip};
+use super::{CallNotes, Keep, Notes, ToolError, clip};
 use crate::call::{ToolCall, ToolResult};
 use crate::event::{Event, Events};
-use crate::journal::{Journal, Outcome, Record};
+use crate::journal::{Outcome, Record};
 use crate::secret::{RedactingEvents, Redactor};
 
 /// Maximum number of characters of an error: the default limit of an MCP server's answer.
@@ -22,7 +22,8 @@ pub(super) struct Watch<'a> {
     call: Cow<'a, ToolCall>,
     redacting: RedactingEvents,
     notes: Notes,
-    line: JournalLine<'a>,
+    /// The first line in the journal; `None` where no journal is kept, and once the end is noted.
+    record: Option<Arc<Record>>,
     begun: Instant,
 }
 
@@ -36,16 +37,6 @@ pub(super) enum Ended {
     Refused(ToolResult),
     /// The tool does not exist. Contains the answer's text.
     UnknownTool(String),
-}
-
-/// The journal's line of a call, and its end.
-struct JournalLine<'a> {
-    journal: &'a Journal,
-    redactor: &'a Redactor,
-    /// `None` where no journal is kept, and once the end is noted.
-    record: Option<Arc<Record>>,
-    notes: Notes,
-    begun: Instant,
 }
 
 impl<'a> Watch<'a> {
@@ -76,8 +67,7 @@ impl<'a> Watch<'a> {
             journal.begin(record, may_wait);
         }
         events.emit_call(|| Event::Started(ToolCall::clone(&call)));
-        let line = JournalLine { journal, redactor, record, notes: notes.clone(), begun };
-        Self { session, call, redacting: RedactingEvents::new(redactor, events), notes, line, begun }
+        Self { session, call, redacting: RedactingEvents::new(redactor, events), notes, record, begun }
     }
 
     /// Reports that the tool starts to run.
@@ -92,7 +82,7 @@ impl<'a> Watch<'a> {
 
     /// Returns the journal's id of the call.
     pub(super) fn record(&self) -> Option<&str> {
-        self.line.record.as_ref().map(|record| record.id.as_str())
+        self.record.as_ref().map(|record| record.id.as_str())
     }
 
     /// Returns the notes of the tool for the journal.
@@ -105,7 +95,9 @@ impl<'a> Watch<'a> {
         let (result, outcome) = match ended {
             Ended::Answered(result) => (result, None),
             Ended::Failed(error) => {
-                (ToolResult::error(bounded(&error.to_string())), Some(outcome_of(&error)))
+                let is_callers = matches!(error, ToolError::InvalidArguments(_));
+                let outcome = is_callers.then_some(Outcome::InvalidArguments);
+                (ToolResult::error(bounded(&error.to_string())), outcome)
             }
             Ended::Refused(refusal) => {
                 let content = bounded(&refusal.content);
@@ -113,15 +105,11 @@ impl<'a> Watch<'a> {
             }
             Ended::UnknownTool(why) => (ToolResult::error(bounded(&why)), Some(Outcome::UnknownTool)),
         };
-        self.finish(result, outcome)
-    }
-
-    fn finish(&mut self, result: ToolResult, outcome: Option<Outcome>) -> ToolResult {
         let duration = self.begun.elapsed();
-        let outcome = self.outcome(&result, outcome);
+        let outcome = outcome.unwrap_or_else(|| self.outcome(&result));
         let result = self.session.redactor.result(result);
         self.redacting.finish(&self.call.id);
-        self.line.end(outcome, Some(&result));
+        self.record_end(outcome, Some(&result));
         tracing::debug!(tool = self.call.tool, outcome = outcome.name(), elapsed = ?duration, "call answered");
         self.session.events.emit_call(|| Event::Completed {
             call: ToolCall::clone(&self.call),
@@ -131,37 +119,22 @@ impl<'a> Watch<'a> {
         result
     }
 
-    /// Returns the outcome of the call. A cancellation overrides the answer after it.
-    fn outcome(&self, result: &ToolResult, outcome: Option<Outcome>) -> Outcome {
-        let notes = self.notes.notes();
-        match outcome {
-            Some(outcome) if outcome != Outcome::Error => outcome,
+    /// Returns the outcome of a call that ran. A cancellation overrides the answer after it.
+    fn outcome(&self, result: &ToolResult) -> Outcome {
+        match self.notes.notes() {
             _ if !result.is_error => Outcome::Ok,
             _ if self.session.cancel.is_cancelled() => Outcome::Cancelled,
-            _ if notes.timed_out => Outcome::Timeout,
-            _ if notes.refused => Outcome::Refused,
+            CallNotes { timed_out: true, .. } => Outcome::Timeout,
+            CallNotes { refused: true, .. } => Outcome::Refused,
             _ => Outcome::Error,
         }
     }
-}
 
-fn outcome_of(error: &ToolError) -> Outcome {
-    match error {
-        ToolError::InvalidArguments(_) => Outcome::InvalidArguments,
-        ToolError::ExecutionFailed(_) | ToolError::Host(_) => Outcome::Error,
-    }
-}
-
-/// Returns an error of bounded length. It may repeat text of a caller or a tool.
-fn bounded(error: &str) -> String {
-    clip(error, MAX_ERROR, Keep::Ends)
-}
-
-impl JournalLine<'_> {
-    fn end(&mut self, outcome: Outcome, result: Option<&ToolResult>) {
+    /// Records the end in the journal, once.
+    fn record_end(&mut self, outcome: Outcome, result: Option<&ToolResult>) {
         let Some(record) = self.record.take() else { return };
         let notes = self.notes.notes();
-        let clean = |text: String| self.redactor.redact_owned(text);
+        let clean = |text: String| self.session.redactor.redact_owned(text);
         let ended = |record| Record {
             outcome,
             duration_ms: Some(milliseconds(self.begun.elapsed())),
@@ -171,7 +144,7 @@ impl JournalLine<'_> {
             decisions: notes.decisions.into_iter().map(clean).collect(),
             ..record
         };
-        self.journal.end(record, |record| match result {
+        self.session.journal.end(record, |record| match result {
             Some(ToolResult { content, is_error, .. }) => {
                 ended(record).answered(&clip(content, Record::MAX_ANSWER, Keep::Ends), *is_error)
             }
@@ -180,13 +153,18 @@ impl JournalLine<'_> {
     }
 }
 
-impl Drop for JournalLine<'_> {
+impl Drop for Watch<'_> {
     fn drop(&mut self) {
-        self.end(Outcome::Cancelled, None);
+        self.record_end(Outcome::Cancelled, None);
     }
 }
 
 /// Returns milliseconds, rounded to microseconds.
 fn milliseconds(time: Duration) -> f64 {
     (time.as_secs_f64() * 1e6).round() / 1e3
+}
+
+/// Returns an error of bounded length. It may repeat text of a caller or a tool.
+fn bounded(error: &str) -> String {
+    clip(error, MAX_ERROR, Keep::Ends)
 }

@@ -9,7 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Mode, OFlags, RawMode, fchmod, mkdirat, openat, renameat, symlinkat, unlinkat};
 
-use super::look::{Record, Seen, State, parent};
+use super::{Record, Seen, State, parent};
 use crate::random;
 
 /// Which changes are reverted.
@@ -124,7 +124,6 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
                     change.is = Some(is);
                 }
             }
-            Record::Other => {}
         }
     }
     // Drop temporary files, and files rewritten with equal content.

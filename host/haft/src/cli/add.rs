@@ -2,28 +2,28 @@
 //! version of an installed entry replaces that entry. Without a source, the verb fetches the entries that
 //! program.lock pins and this machine lacks.
 
-mod registered;
-mod secrets;
-
-use crate::cli::common::Common;
 use clap::Args;
+use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
 
-use self::registered::Found;
-use self::secrets::Asked;
 use super::Exit;
+use super::common::Common;
+use super::install_args::{Rights, Settings, parse_source};
+use super::install_session::{
+    InstallSession, TerminalConsent, install_error, installed_json, project_error, put, signer, sources,
+    with_hint,
+};
 use super::terminal::Terminal;
 use super::trusted::{self, Kept};
 use super::update::report_replaced;
-use crate::cli::install_args::{Rights, Settings, parse_source};
-use crate::cli::install_consent::TerminalConsent;
-use crate::cli::install_session::{InstallSession, install_error, installed_json, signer};
 use haft::program::Agreement;
 use haft_core::report::plain;
-use haft_manifest::Name;
+use haft_manifest::{KeyringEntry, Name, SecretError, SecretSource, Secrets, TextOrSecret};
+use haft_package::edit::{self, NewServer};
+use haft_package::registry::{Registered, Registry, RegistryError, Start, Wanted};
 use haft_package::{
     Added, Addition, Digest, Expected, FetchError, ForeignError, InstallError, Installed, Installer,
-    PackageSource, ProjectEntry, Restored, Updated,
+    PackageSource, ProjectEntry, ProjectError, Restored, SecretField, Updated,
 };
 
 #[derive(Debug, Args)]
@@ -95,7 +95,7 @@ impl Add {
                 let source = parse_source(written, &here, session.project.folder())?;
                 (self.settings.added(source)?, None, Asked::default())
             }
-            Some(named) => match registered::find(self, session, named, terminal).await? {
+            Some(named) => match find(self, session, named, terminal).await? {
                 Found::Package(source, digest, asked) => (source, digest, asked),
                 Found::Done(exit) => return Ok(exit),
             },
@@ -252,5 +252,178 @@ fn report_installed(session: &InstallSession, installed: &Installed, was_there: 
     terminal.message(format_args!("installed `{name}` in `{path}`"));
     if let Some(tool) = installed.tools.first() {
         terminal.hint(&format!("`haft call {tool} '{{…}}'` calls its first tool, `haft tools` lists all"));
+    }
+}
+
+/// The prefix of the names of keyring entries.
+const OURS: &str = "haft";
+
+#[derive(Default)]
+struct Asked {
+    /// The settings that refer to the secrets.
+    settings: Vec<(String, String)>,
+    /// The entered values, for the keyring.
+    values: Vec<(KeyringEntry, SecretString)>,
+}
+
+impl Asked {
+    /// Asks for `fields` of `server`. Without a keyring it asks for nothing: the secrets are environment variables.
+    async fn at(
+        terminal: Terminal,
+        session: &InstallSession,
+        server: &str,
+        fields: &[SecretField],
+    ) -> anyhow::Result<Self> {
+        let mut asked = Self::default();
+        let Ok(name) = Name::of_text(server) else { return Ok(asked) };
+        let (redactor, home) = (terminal.redactor(), session.context.dirs.home.as_path());
+        let secrets = Secrets::new(&session.project.manifest, home, &redactor);
+        for field in fields {
+            let key = plain(&field.key);
+            let Ok(entry) = format!("{OURS}/{name}/{}", field.key).parse::<KeyringEntry>() else { continue };
+            match secrets.read(&SecretSource::Keyring(entry.clone())).await {
+                // The stored secret may belong to a server of the same name from another author.
+                Ok(_) => {
+                    let hint = format!("`--set {key}=keyring:{entry}` uses the stored value for this server");
+                    return Err(with_hint(
+                        Some(&hint),
+                        format!("the keyring already has an entry `{entry}`"),
+                    ));
+                }
+                Err(SecretError::NotInKeyring(_)) => {}
+                Err(error) => {
+                    terminal.hint(&format!("cannot read the variable `{key}`: {error}"));
+                    return Ok(Self::default());
+                }
+            }
+            let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
+            let entered =
+                terminal.secret(&format!("`{key}`{title}, stored in the keyring as `{entry}`:")).await?;
+            let entered = entered.expose_secret();
+            anyhow::ensure!(!entered.is_empty(), "no value entered for `{key}`; nothing was changed");
+            let (before, after) = &field.around;
+            asked.values.push((entry.clone(), format!("{before}{entered}{after}").into()));
+            asked.settings.push((field.key.clone(), format!("keyring:{entry}")));
+        }
+        Ok(asked)
+    }
+
+    /// Stores the entered values, after the user has agreed to the server.
+    async fn store(&self, terminal: Terminal, session: &InstallSession) -> anyhow::Result<()> {
+        let (redactor, home) = (terminal.redactor(), session.context.dirs.home.as_path());
+        let secrets = Secrets::new(&session.project.manifest, home, &redactor);
+        for (entry, value) in &self.values {
+            secrets.store(entry, value).await?;
+            terminal.message(format_args!("stored `{entry}` in the keyring"));
+        }
+        Ok(())
+    }
+}
+
+enum Found {
+    /// A package, with its digest if the registry states one.
+    Package(PackageSource, Option<Digest>, Asked),
+    /// The verb has ended: the entry is written, or the user did not agree.
+    Done(Exit),
+}
+
+/// Finds the server `named`. Writes the entry of a server with a URL.
+async fn find(add: &Add, session: &InstallSession, named: &str, terminal: Terminal) -> anyhow::Result<Found> {
+    let registry = registry(add, session)?;
+    let mut wanted = Wanted::parse(named).map_err(registry_error)?;
+    (wanted.settings, wanted.asks) = (add.settings.pairs()?, add.asks(terminal));
+    let (found, asked) = match registry.find(&wanted).await {
+        Err(RegistryError::Foreign(ForeignError::Secrets { server, fields })) => {
+            let asked = Asked::at(terminal, session, &server, &fields).await?;
+            wanted.settings.extend(asked.settings.clone());
+            wanted.asks = false;
+            (registry.find(&wanted).await.map_err(registry_error)?, asked)
+        }
+        found => (found.map_err(registry_error)?, Asked::default()),
+    };
+    found.notes.iter().for_each(|note| terminal.message(format_args!("note: {note}")));
+    let Registered { version, start, .. } = found;
+    let named = format!("`{}` {} of `{}`", plain(named), plain(&version), registry.shown());
+    match start {
+        Start::Package { source, digest } => {
+            terminal.message(format_args!("{named} is `{}`", plain(&source.to_string())));
+            Ok(Found::Package(add.settings.with_scripts(source), digest, asked))
+        }
+        Start::Remote { name, url, headers } => {
+            terminal.message(format_args!("{named} answers at `{}`", plain(&url)));
+            let server = Server { name: own_name(add, &name)?, url, headers };
+            Ok(Found::Done(server.add(add, session, &asked, terminal).await?))
+        }
+    }
+}
+
+/// Returns the registry from the command line, the environment, or the first entry of `sources.toml`.
+fn registry(add: &Add, session: &InstallSession) -> anyhow::Result<Registry> {
+    if let Some(url) = add.registry.clone().filter(|url| !url.is_empty()) {
+        return Ok(Registry { url });
+    }
+    let missing = || {
+        let hint = "set `--registry URL`, the variable `HAFT_MCP_REGISTRY`, or `registries` of \
+                    `~/.config/haft/sources.toml`, such as to your company's registry";
+        with_hint(Some(hint), "no registry of MCP servers is set, and haft has no default registry")
+    };
+    sources(&session.context.dirs)?.registries.into_iter().next().ok_or_else(missing)
+}
+
+fn registry_error(error: RegistryError) -> anyhow::Error {
+    with_hint(error.hint().as_deref(), error)
+}
+
+fn own_name(add: &Add, name: &str) -> anyhow::Result<Name> {
+    match &add.name {
+        Some(name) => Ok(name.clone()),
+        None => Name::of_text(name)
+            .map_err(|error| with_hint(Some("`--as NAME` names it"), format!("no usable name: {error}"))),
+    }
+}
+
+struct Server {
+    name: Name,
+    url: String,
+    headers: Vec<(String, TextOrSecret)>,
+}
+
+impl Server {
+    /// Shows the entry for program.toml, asks for consent, and writes the entry.
+    async fn add(
+        &self,
+        add: &Add,
+        session: &InstallSession,
+        asked: &Asked,
+        terminal: Terminal,
+    ) -> anyhow::Result<Exit> {
+        let project = &session.project;
+        let name = self.name.as_str();
+        if project.manifest.mcp_servers.iter().any(|server| server.name.as_str() == name) {
+            let hint = "`--as NAME` gives this server another name; edit program.toml to change an entry";
+            return Err(with_hint(
+                Some(hint),
+                format!("`{}` already has an MCP server `{name}`", project.path.display()),
+            ));
+        }
+        let new =
+            NewServer { name, command: &[], url: Some(&self.url), values: &self.headers, enabled: true };
+        let failed = |error| project_error(ProjectError::Edit { path: project.path.clone(), error });
+        let text = edit::add_server(&edit::begun(&project.text, project.folder()), &new).map_err(failed)?;
+        terminal.new_lines(&project.text, &text);
+        if !add.rights.yes {
+            if !terminal.has_person() {
+                let hint = "`--yes` agrees without a question";
+                return Err(with_hint(Some(hint), "nothing was changed: there is no terminal to ask at"));
+            }
+            if !terminal.confirm("Write it?").await? {
+                terminal.message("nothing was changed");
+                return Ok(Exit::Declined);
+            }
+        }
+        asked.store(terminal, session).await?;
+        put(project, &text).await?;
+        terminal.message(format_args!("wrote `{name}` to `{}`", project.path.display()));
+        Ok(Exit::Success)
     }
 }

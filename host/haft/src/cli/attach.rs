@@ -92,7 +92,6 @@ fn bytes(path: &Path) -> io::Result<Vec<u8>> {
     Ok(data)
 }
 
-/// The media type of text.
 const TEXT: &str = "text/plain";
 
 /// Returns the media type of the bytes, or the reason why models do not accept them.

@@ -1,4 +1,5 @@
-//! `haft plugin build`: builds the source of a plugin project into a component with its metadata.
+//! `haft plugin new` and `haft plugin build`: creates a plugin project, completely or not at all, and builds its source into
+//! a component with its metadata.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,8 @@ use super::common::Common;
 use super::terminal::Terminal;
 use haft::program::{Dirs, FILE_NAME};
 use haft_author::record::Stale;
-use haft_author::{BuildLog, Built, Project, Workshop, pack};
+use haft_author::template::{self, ProjectName};
+use haft_author::{BuildLog, Built, Language, Project, Style, Workshop, language, pack};
 use haft_core::report::{Problem, Report, plain};
 use haft_sandbox::confine::Confiner;
 
@@ -65,7 +67,6 @@ impl Build {
     }
 }
 
-/// Prints one line about a build.
 pub(super) fn report_built(terminal: Terminal, project: &Project, built: &Built) {
     let (name, size) = (project.relative(&built.component).display(), pack::size(built.bytes));
     let time = built.time.as_secs_f64();
@@ -157,7 +158,6 @@ pub(super) fn stale_warning(what: &Path) -> anyhow::Result<Option<Problem>> {
     Ok(stale(what)?.map(|stale| Problem::new(described(&stale)).hint(hint).warning()))
 }
 
-/// Returns a path relative to the current folder.
 pub(super) fn relative(path: &Path) -> String {
     let here = std::env::current_dir().unwrap_or_default();
     let path = path.strip_prefix(here).unwrap_or(path);
@@ -169,7 +169,6 @@ pub(super) fn cache() -> anyhow::Result<PathBuf> {
     Ok(Dirs::of_this_machine()?.cache)
 }
 
-/// Options of a build.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Way {
     pub(super) debug: bool,
@@ -194,4 +193,46 @@ pub(super) async fn until_interrupted<T>(
             work.await
         }
     }
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  haft plugin new --lang rust my-tool
+  haft plugin new --lang python tools/my-tool")]
+pub(super) struct New {
+    /// The language to write it in: `rust`, `python`, `js`, `go` or `c`
+    #[arg(short, long, value_name = "LANGUAGE", value_parser = known)]
+    lang: &'static dyn Language,
+    /// Use haft's SDK for the language (Rust only)
+    #[arg(long)]
+    sdk: bool,
+    /// The folder to create; its last part is the plugin's name
+    #[arg(value_name = "NAME")]
+    folder: PathBuf,
+}
+
+impl New {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        let name = self.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let name = ProjectName::new(&name)?;
+        let style = if self.sdk { Style::Sdk } else { Style::Typed };
+        let paths = template::create(self.lang, style, &name, &self.folder)?;
+        let shown = self.folder.display();
+        if terminal.json {
+            terminal.json(&serde_json::json!({ "folder": self.folder, "files": paths }))?;
+            return Ok(Exit::Success);
+        }
+        let facts = self.lang.facts();
+        let (begin, title) = (facts.template(style).map_or("", |template| template.begin), facts.title);
+        terminal.message(format_args!("created `{shown}`, a plugin in {title}: start with {begin}"));
+        terminal.message(format_args!(
+            "next: `cd {shown} && haft plugin build`, or `haft plugin dev` there to build on every change"
+        ));
+        Ok(Exit::Success)
+    }
+}
+
+fn known(name: &str) -> Result<&'static dyn Language, String> {
+    language::find(name).ok_or_else(|| language::unknown(name))
 }

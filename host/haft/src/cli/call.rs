@@ -1,7 +1,5 @@
 //! `haft call`: calls one tool once.
 
-mod trace;
-
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -13,9 +11,8 @@ use clap::{Args, CommandFactory as _};
 use serde_json::{Map, Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
-use self::trace::Trace;
 use super::common::Common;
-use super::terminal::{Hinted, Terminal, Tracer};
+use super::terminal::{Hinted, Terminal, Trace, Tracer};
 use super::{Cli, Exit, approvals, build, completions, grant, pipes};
 use haft_core::call::{ToolCall, ToolDef};
 use haft_core::tool::{Keep, Notes, Session, clip};
@@ -63,9 +60,10 @@ impl Call {
         let (recording, tool) =
             (Recording::new(self.profile.take(), self.coredump.take()), self.tool.clone());
         Box::pin(build::freshen(common, terminal, &tool)).await?;
-        let program = common.program_for(terminal, &tool, recording.recorder()).await?;
+        let program = common.program_for(terminal, &tool, recording.recorder.clone()).await?;
         let mut arguments = self.object()?;
         let def = program.toolbox.find(&self.tool).map(haft_core::tool::Entry::def);
+        let is_unknown = def.is_none() && program.toolbox.withheld(&self.tool).is_none();
         for (name, text) in self.args {
             let value = value(def, &name, text);
             arguments.insert(name, value);
@@ -95,24 +93,19 @@ impl Call {
         };
         program.close().await;
         recording.write(&tool, terminal)?;
-        let trace =
-            self.tracer.get().map(|tracer| Trace::new(tracer.take(), &notes.notes(), begun.elapsed()));
+        let trace = self.tracer.get().map(|tracer| Trace::new(tracer, &notes.notes(), begun.elapsed()));
         if let Some(trace) = trace.as_ref().filter(|_| !terminal.json) {
             terminal.message(trace.page());
         }
         for note in notes.notes().coerced {
             terminal.message(format!("note: {note}"));
         }
-        match (terminal.json, result.is_error) {
-            (true, _) => match trace {
-                Some(trace) => terminal.json(&json!({ "result": result, "trace": trace.json() }))?,
-                None => terminal.json(&result)?,
-            },
-            (false, true) => {
-                terminal.tool_error(&result.content);
-                hint_at_verb(&tool, &result.content, terminal);
-            }
-            (false, false) => terminal.answer(&result.content)?,
+        match trace.filter(|_| terminal.json) {
+            Some(trace) => terminal.json(&json!({ "result": result, "trace": trace.json() }))?,
+            None => terminal.result(&result)?,
+        }
+        if is_unknown && !terminal.json && Cli::command().find_subcommand(&tool).is_some() {
+            terminal.hint(&format!("`haft {tool}` is a command of its own"));
         }
         Ok(match (interrupted, result.is_error) {
             (true, _) => Exit::Interrupted,
@@ -126,7 +119,6 @@ impl Call {
         self.trace.then(|| self.tracer.get_or_init(Tracer::default).clone())
     }
 
-    /// Returns the arguments given as JSON.
     fn object(&self) -> anyhow::Result<Map<String, Value>> {
         let text = match self.arguments.as_deref() {
             None => return Ok(Map::new()),
@@ -153,14 +145,6 @@ impl Call {
             }
             _ => anyhow::anyhow!(problem),
         }
-    }
-}
-
-/// Prints a hint if the unknown tool `name` has the name of a verb: `haft call log`.
-fn hint_at_verb(name: &str, error: &str, terminal: Terminal) {
-    let is_unknown = error.strip_prefix("Unknown tool: ").is_some_and(|rest| rest.starts_with(name));
-    if is_unknown && Cli::command().find_subcommand(name).is_some() {
-        terminal.hint(&format!("`haft {name}` is a command of its own"));
     }
 }
 
@@ -197,11 +181,6 @@ impl Recording {
         Self { profile, coredump, recorder }
     }
 
-    /// Returns the recorder, if a file is requested.
-    fn recorder(&self) -> Option<Recorder> {
-        self.recorder.clone()
-    }
-
     /// Writes the recorded data about a call of `tool`, and prints the paths of the files.
     fn write(&self, tool: &str, terminal: Terminal) -> anyhow::Result<()> {
         let Some(recorder) = &self.recorder else { return Ok(()) };
@@ -209,7 +188,8 @@ impl Recording {
             let stacks = recorder.profile();
             let times: u64 = stacks.iter().map(|(_, times)| times).sum();
             let is_text = path.extension().is_some_and(|extension| extension == "folded");
-            let text = if is_text { folded(&stacks) } else { draw(&title(tool, times), &stacks) };
+            let title = format!("{tool}: {times} samples, one per millisecond");
+            let text = if is_text { folded(&stacks) } else { draw(&title, &stacks) };
             write(path, text.as_bytes())?;
             let shown = path.display();
             let seen = if times == 0 {
@@ -233,10 +213,6 @@ impl Recording {
     }
 }
 
-fn title(tool: &str, times: u64) -> String {
-    format!("{tool}: {times} samples, one per millisecond")
-}
-
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     std::fs::write(path, bytes).with_context(|| format!("cannot write `{}`", path.display()))
 }
@@ -252,7 +228,6 @@ const TITLE: f64 = 30.0;
 const LEAST: f64 = 0.4;
 const CHARACTER: f64 = 6.8;
 
-/// A function, with the functions that it called.
 #[derive(Default)]
 struct Node {
     times: u64,
@@ -268,7 +243,6 @@ fn folded(stacks: &[(Vec<String>, u64)]) -> String {
         .collect()
 }
 
-/// Returns the graph as SVG.
 fn draw(title: &str, stacks: &[(Vec<String>, u64)]) -> String {
     let mut root = Node::default();
     for (stack, times) in stacks {
@@ -294,10 +268,14 @@ fn draw(title: &str, stacks: &[(Vec<String>, u64)]) -> String {
 }
 
 impl Node {
+    #[expect(clippy::cast_precision_loss, reason = "pixels of a picture")]
+    fn share(&self, all: u64) -> f64 {
+        self.times as f64 / all.max(1) as f64
+    }
+
     /// Draws the box of the function, and below it the boxes of the functions that it called.
     fn draw(&self, svg: &mut String, (name, all): (&str, u64), (x, y): (f64, f64)) {
-        #[expect(clippy::cast_precision_loss, reason = "pixels of a picture")]
-        let share = self.times as f64 / all.max(1) as f64;
+        let share = self.share(all);
         let width = share * WIDTH;
         if width < LEAST {
             return;
@@ -319,9 +297,7 @@ impl Node {
         let mut x = x;
         for (name, called) in &self.called {
             called.draw(svg, (name, all), (x, y + ROW));
-            #[expect(clippy::cast_precision_loss, reason = "pixels of a picture")]
-            let share = called.times as f64 / all.max(1) as f64;
-            x += share * WIDTH;
+            x += called.share(all) * WIDTH;
         }
     }
 }

@@ -1,27 +1,30 @@
-//! `haft chat`: a conversation at the terminal. Refuses piped input, which is a task for `haft run`.
+//! `haft chat`: a conversation at the terminal. Refuses piped input, which is a task for `haft run`. `/allow` and `/deny` change
+//! the rules for calls of this session; program.toml gets only rules that the user has seen and agreed to.
 
 mod command;
 mod editor;
-mod rules;
 
-use crate::cli::common::Common;
-use clap::Args;
 use std::collections::VecDeque;
-use std::path::PathBuf;
+
+use clap::Args;
 
 use self::command::{Command, Next};
 use self::editor::{Editor, Entered};
-use super::Exit;
-use super::attach;
+use super::common::Common;
+use super::conversation::{Conversation, SessionName};
+use super::dialogue::filled;
+use super::disclosure_sheet::Sheet;
+use super::install_session::replace;
 use super::model_args::ModelArgs;
-use super::server_prompts;
 use super::terminal::{Answers, DIM, HEAD, Hinted, Screen, Show, Terminal};
-use crate::cli::conversation::{Conversation, SessionName};
-use crate::cli::dialogue::filled;
+use super::{Exit, attach, server_prompts};
 use haft_agent::provider::Prompt;
 use haft_agent::{End, Outcome};
 use haft_core::call::Attachment;
-use haft_core::report::plain;
+use haft_core::report::nearest;
+use haft_core::tool::Entry;
+use haft_manifest::RulePattern;
+use haft_package::{Project, ProjectError, edit};
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -58,13 +61,13 @@ impl Chat {
         let mut conversation =
             Conversation::begin(common, terminal, &screen, "chat", self.choice, self.resume.as_ref()).await?;
         if self.plan {
-            conversation.dialogue.plan(true);
+            conversation.dialogue.is_planning = true;
         }
-        conversation.listen();
+        conversation.listens = true;
         let mut editor = Editor::new(&conversation, common.execution.no_journal)?;
         welcome(&conversation, terminal);
         let exit = converse(&mut conversation, &mut editor, &screen, terminal).await;
-        if let Some(id) = conversation.id() {
+        if let Some(id) = conversation.dialogue.id() {
             terminal.message(format_args!("{DIM}`haft chat --resume {id}` continues this session{DIM:#}"));
         }
         conversation.close().await;
@@ -86,8 +89,7 @@ async fn converse(
         words.push_str(&unheard);
         let text = match entered.pop_front() {
             Some(command) => command,
-            None => match editor.read(conversation.dialogue.is_planning(), std::mem::take(&mut words)).await?
-            {
+            None => match editor.read(conversation.dialogue.is_planning, std::mem::take(&mut words)).await? {
                 Entered::End => return Ok(Exit::Success),
                 Entered::Nothing => continue,
                 Entered::ShowAnswers => {
@@ -98,7 +100,7 @@ async fn converse(
             },
         };
         let next = match text.strip_prefix('/') {
-            Some(line) => typed(line, conversation, terminal).await.unwrap_or_else(|error| {
+            Some(line) => typed(line, conversation, &mut attached, terminal).await.unwrap_or_else(|error| {
                 terminal.fail(&error);
                 Next::Read
             }),
@@ -107,18 +109,10 @@ async fn converse(
         match next {
             Next::Read => {}
             Next::Leave => return Ok(Exit::Success),
-            Next::Model(model) => use_model(conversation, &model, terminal).await,
-            Next::Keep(rule) => {
-                rules::keep(conversation, &rule, terminal).await;
-            }
-            Next::Compact => compact(conversation, terminal).await,
-            Next::Attach(paths) => attach(conversation, &paths, &mut attached, terminal),
-            Next::Detach => {
-                detach(&mut attached, terminal);
-            }
             Next::Do(prompt) => {
                 // The check precedes the removal of the files from the list, so that they remain for another model.
-                if let Err(error) = conversation.check(prompt.as_ref().map_or(&[], |_| attached.as_slice())) {
+                let files = if prompt.is_some() { attached.as_slice() } else { &[] };
+                if let Err(error) = attach::check(files, &conversation.dialogue) {
                     terminal.fail(&error);
                     terminal.hint("`/detach` removes the attached files");
                     continue;
@@ -136,12 +130,17 @@ async fn converse(
 }
 
 /// Executes the line after a `/`: a command, or a prompt of a plugin or an MCP server.
-async fn typed(line: &str, conversation: &mut Conversation, terminal: Terminal) -> anyhow::Result<Next> {
+async fn typed(
+    line: &str,
+    conversation: &mut Conversation,
+    attached: &mut Vec<Attachment>,
+    terminal: Terminal,
+) -> anyhow::Result<Next> {
     let (name, words) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     if let Some(prompt) = server_prompts::all(&conversation.dialogue).iter().find(|one| one.name == name) {
         return Ok(Next::Do(Some(conversation.get(prompt, words.trim()).await?)));
     }
-    Ok(Command::parse(line)?.execute(conversation, terminal))
+    Command::parse(line)?.execute(conversation, attached, terminal).await
 }
 
 /// Runs one prompt, and returns whether the user wants to leave. Prints an error; the conversation continues.
@@ -172,47 +171,12 @@ async fn answer(
     Ok(false)
 }
 
-fn detach(attached: &mut Vec<Attachment>, terminal: Terminal) {
-    attached.clear();
-    terminal.message(format_args!("{DIM}no files are attached to your next message{DIM:#}"));
-}
-
-/// Attaches files to the next prompt, and lists the attached files.
-fn attach(
-    conversation: &Conversation,
-    paths: &[PathBuf],
-    attached: &mut Vec<Attachment>,
-    terminal: Terminal,
-) {
-    let mut all = attached.clone();
-    let read = attach::read_all(paths, &mut all);
-    match read.and_then(|()| attach::check(&all, &conversation.dialogue)) {
-        Ok(()) => *attached = all,
-        Err(error) => terminal.fail(&error),
-    }
-    let list: Vec<_> = attached.iter().map(|file| plain(&file.described())).collect();
-    match list.as_slice() {
-        [] => terminal.message("no files are attached to your next message"),
-        list => terminal.message(format_args!("attached to your next message: {}", list.join("; "))),
-    }
-}
-
-async fn use_model(conversation: &mut Conversation, model: &str, terminal: Terminal) {
-    match conversation.dialogue.use_model(model).await {
-        Ok(()) => {
-            terminal
-                .message(format_args!("{DIM}the model is now `{}`{DIM:#}", conversation.dialogue.model()));
-        }
-        Err(error) => terminal.fail(&error),
-    }
-}
-
 fn welcome(conversation: &Conversation, terminal: Terminal) {
     let (model, tools) = (conversation.dialogue.model(), conversation.dialogue.toolbox.entries().len());
     terminal.message(format_args!(
         "{HEAD}{model}{HEAD:#} {DIM}with {tools} tools; `/help` lists the commands, Ctrl-D quits{DIM:#}"
     ));
-    if conversation.dialogue.is_planning() {
+    if conversation.dialogue.is_planning {
         command::tell_plan(true, terminal);
     }
     if conversation.is_unfinished() {
@@ -239,10 +203,108 @@ fn sum_up(outcome: &Outcome, fill: (usize, Option<u32>), terminal: Terminal) {
     ));
 }
 
-/// Summarises the conversation now.
-async fn compact(conversation: &mut Conversation, terminal: Terminal) {
-    match conversation.dialogue.compact().await {
-        Ok(text) => terminal.message(format_args!("{DIM}{text}{DIM:#}")),
-        Err(error) => terminal.fail(&error),
+/// Lists the allowed tools, and the tools that need approval.
+fn list_rules(conversation: &Conversation, terminal: Terminal) {
+    let allowed = conversation.approvals.allowed();
+    let is_allowed =
+        |name: &str| allowed.iter().any(|rule| rule.tools().as_str() == name && rule.about().is_none());
+    let asks = conversation
+        .dialogue
+        .toolbox
+        .entries()
+        .filter(|entry| entry.asks())
+        .map(|entry| entry.def().name.clone());
+    let asks: Vec<_> = asks.filter(|name| !is_allowed(name)).collect();
+    let of_agents = conversation.approvals.allowed_to_agents().into_iter();
+    let of_agents = of_agents.map(|(agent, rule)| format!("{agent}: {rule}"));
+    let allowed: Vec<_> = allowed.iter().map(RulePattern::to_string).chain(of_agents).collect();
+    let list = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    terminal.message(format_args!("allowed in this session: {}", list(&allowed)));
+    terminal.message(format_args!("ask before every call: {}", list(&asks)));
+}
+
+/// Allows the calls that a rule matches, in this session.
+fn allow_rule(conversation: &Conversation, rule: &str, terminal: Terminal) -> anyhow::Result<()> {
+    let (rule, entries) = matched(conversation, rule)?;
+    if !entries.iter().any(|entry| entry.asks()) {
+        terminal.message(format_args!("`{rule}` needs no approval already"));
+        return Ok(());
     }
+    let mut sheet = Sheet::new(terminal.message_columns(), None);
+    for entry in entries {
+        sheet.tool("allowed", &entry.def().name, entry.def());
+    }
+    terminal.message(sheet.text.trim_end());
+    terminal.message(format_args!("`{rule}` runs without approval in this session"));
+    conversation.approvals.allow(rule);
+    Ok(())
+}
+
+/// Writes a rule to `[agent] allow`, after the user has seen the line and agreed. The rule is also valid in this
+/// session.
+async fn keep_rule(conversation: &Conversation, rule: &str, terminal: Terminal) -> anyhow::Result<()> {
+    let (rule, _) = matched(conversation, rule)?;
+    let path = conversation.dialogue.program.manifest.path.as_path();
+    if path.as_os_str().is_empty() {
+        let hint = "`haft init` writes one; `/allow` without `--save` applies to this session";
+        return Err(Hinted::new("there is no program.toml to save the rule to", hint).into());
+    }
+    let project = Project::open(path)?;
+    let after = edit::allow(&project.text, &rule.to_string())
+        .map_err(|error| ProjectError::Edit { path: path.to_owned(), error })?;
+    if after == project.text {
+        terminal.message(format_args!("`allow` in `[agent]` already has `{rule}`"));
+    } else {
+        terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
+        terminal.new_lines(&project.text, &after);
+        if !terminal.confirm("write this?").await? {
+            terminal.message("nothing was written");
+            return Ok(());
+        }
+        // haft writes the displayed text or nothing.
+        replace(&project, &after)?;
+        terminal.message(format_args!("`{rule}` is now allowed"));
+    }
+    conversation.approvals.allow(rule);
+    Ok(())
+}
+
+/// Returns the rule with the tool's full name, and the tools that it matches.
+fn matched<'c>(conversation: &'c Conversation, rule: &str) -> anyhow::Result<(RulePattern, Vec<&'c Entry>)> {
+    let rule: RulePattern =
+        rule.parse().map_err(|error| anyhow::anyhow!("`{rule}` is not a rule: {error}"))?;
+    let tools = rule.tools().as_str();
+    if let Some(entry) = conversation.dialogue.toolbox.find(tools) {
+        let about = rule.about().map(|about| format!("({about})")).unwrap_or_default();
+        return Ok((format!("{}{about}", entry.def().name).parse()?, vec![entry]));
+    }
+    let entries =
+        conversation.dialogue.toolbox.entries().filter(|entry| rule.tools().matches(&entry.def().name));
+    let entries: Vec<_> = entries.collect();
+    if entries.is_empty() {
+        let names = conversation.dialogue.toolbox.entries().map(|entry| entry.def().name.as_str());
+        let rest = match nearest(tools, names) {
+            Some(near) => format!("did you mean `{near}`?"),
+            None => "`/tools` lists them".to_owned(),
+        };
+        anyhow::bail!("there is no tool `{tools}`; {rest}");
+    }
+    Ok((rule, entries))
+}
+
+/// Withdraws a rule of this session, also from agents.
+fn deny_rule(conversation: &Conversation, rule: &str, terminal: Terminal) -> anyhow::Result<()> {
+    // A session's rule may no longer match a tool, and is withdrawn nevertheless.
+    let own = matched(conversation, rule);
+    let name = own.as_ref().map_or_else(|_| rule.to_owned(), |(rule, _)| rule.to_string());
+    // An agent may have a tool under a name that another tool has here.
+    let is_withdrawn =
+        [name.as_str(), rule].map(|rule| conversation.approvals.withdraw(rule)).contains(&true);
+    if is_withdrawn {
+        terminal.message(format_args!("`{name}` needs approval again"));
+    } else {
+        own?;
+        terminal.message(format_args!("`{name}` was not allowed in this session"));
+    }
+    Ok(())
 }

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use self::component::Checked;
 use super::Exit;
 use super::common::{Common, proposed_pane};
-use super::terminal::Terminal;
-use super::{guidance, tools, trusted};
+use super::terminal::{Terminal, counted};
+use super::{guidance, tools};
 use haft::program::{Ask, FILE_NAME, InstallContext, Options, Program};
 use haft_core::grant::Right;
 use haft_core::lookup::{find_on_path, is_executable};
@@ -28,8 +28,7 @@ pub(super) struct Check {
 
 impl Check {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let mut options = common.options(terminal, false)?;
-        options.trust = trusted::or_left_out(options.trust);
+        let mut options = common.lenient_options(terminal, false)?;
         // Each server is started once, as for a call: its refusals show in no other way.
         options.ask = Ask::Always;
         match self.what {
@@ -100,7 +99,6 @@ async fn program(options: &Options, terminal: Terminal) -> anyhow::Result<Exit> 
     Ok(if is_good { Exit::Success } else { Exit::Program })
 }
 
-/// What was found, as data.
 fn as_json(program: &Program, components: &[Checked], unknown: &[String]) -> Value {
     let problems: Vec<_> = program.problems.iter().map(|problem| described(program, problem)).collect();
     let components: Vec<_> = components.iter().map(Checked::json).collect();
@@ -244,7 +242,6 @@ fn summary(program: &Program, is_all: bool) -> String {
         "" => "no program.toml: the built-in tools only",
         name => name,
     };
-    let counted = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
     let tools = counted(program.toolbox.entries().len(), "tool");
     let plugins = counted(program.manifest.plugins.len(), "plugin");
     let mode = program.manifest.sandbox.mode.as_str();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgAction, ArgMatches, Args, Command, FromArgMatches as _, Id};
-use haft::program::{Allow, Ask, Dirs, FILE_NAME, Machines, Options, Program, Servers, Target};
+use haft::program::{Allow, Ask, Dirs, FILE_NAME, Machines, Options, Program, Target};
 
 use super::terminal::Terminal;
 use super::{elicitation, trusted};
@@ -17,19 +17,15 @@ use haft_sandbox::confine::Confiner;
 /// The heading in `--help` of the options for the execution of tools.
 const EXECUTION: &str = "Execution";
 
-/// The heading in `--help` of the common options.
 const COMMON: &str = "Common options";
 
-/// The common options of a verb.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Common {
     /// The program.toml, if the command line names one.
     pub(super) program: Option<PathBuf>,
-    /// Number of `--verbose` options.
     pub(super) verbose: u8,
     /// Whether standard output is JSON.
     pub(super) json: bool,
-    /// The options for the execution of tools.
     pub(super) execution: Execution,
 }
 
@@ -147,18 +143,6 @@ const WITHOUT_DATA: &[&str] = &[
     "session",
 ];
 
-fn takes_program(verb: &str) -> bool {
-    !WITHOUT_PROGRAM.contains(&verb)
-}
-
-fn prints_data(verb: &str) -> bool {
-    !WITHOUT_DATA.contains(&verb)
-}
-
-fn executes(verb: &str) -> bool {
-    EXECUTING.contains(&verb)
-}
-
 /// Adds to each verb the options that it takes. They may also precede the verb.
 pub(super) fn with_options(command: Command) -> Command {
     let top = Execution::augment_args(Output::augment_args(Named::augment_args(command)));
@@ -172,16 +156,16 @@ pub(super) fn with_options(command: Command) -> Command {
 fn of_verb(verb: Command) -> Command {
     let name = verb.get_name().to_owned();
     let mut verb = verb.mut_subcommands(of_verb);
-    if executes(&name) {
+    if EXECUTING.contains(&&*name) {
         verb = Execution::augment_args(verb);
     }
     if CONNECTING.contains(&&*name) {
         verb = Workers::augment_args(verb);
     }
-    if takes_program(&name) {
+    if !WITHOUT_PROGRAM.contains(&&*name) {
         verb = Named::augment_args(verb);
     }
-    if prints_data(&name) { Output::augment_args(verb) } else { verb }
+    if WITHOUT_DATA.contains(&&*name) { verb } else { Output::augment_args(verb) }
 }
 
 impl Common {
@@ -208,13 +192,13 @@ impl Common {
 
     /// Adds the options of one level of the command line. `verb` is empty before the first verb.
     fn add(&mut self, level: &ArgMatches, verb: &str) -> Result<(), clap::Error> {
-        if takes_program(verb) {
+        if !WITHOUT_PROGRAM.contains(&verb) {
             self.program = Named::from_arg_matches(level)?.program.or(self.program.take());
         }
-        if prints_data(verb) {
+        if !WITHOUT_DATA.contains(&verb) {
             self.json |= Output::from_arg_matches(level)?.json;
         }
-        if verb.is_empty() || executes(verb) {
+        if verb.is_empty() || EXECUTING.contains(&verb) {
             self.execution.add(Execution::from_arg_matches(level)?);
         }
         if CONNECTING.contains(&verb) {
@@ -262,19 +246,10 @@ impl Common {
         Self { program: self.program.clone().or_else(own), ..self.clone() }
     }
 
-    /// Loads the program, and prints its warnings on standard error.
-    pub(super) async fn program(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Program> {
-        self.program_asking(terminal, many_calls, Ask::WhereUnknown).await
-    }
-
-    /// Loads the program; `ask` decides which MCP servers are asked for their tools.
-    pub(super) async fn program_asking(
-        &self,
-        terminal: Terminal,
-        many_calls: bool,
-        ask: Ask,
-    ) -> anyhow::Result<Program> {
-        self.load(terminal, &Options { ask, ..self.options(terminal, many_calls)? }).await
+    /// Loads the program for many calls, and prints its warnings on standard error.
+    pub(super) async fn program(&self, terminal: Terminal) -> anyhow::Result<Program> {
+        let options = self.options(terminal, true)?;
+        self.load(terminal, &Options { ask: Ask::WhereUnknown, ..options }).await
     }
 
     /// Loads the program for a single call of `tool`.
@@ -317,50 +292,36 @@ impl Common {
     /// Loads the known part of the program: haft asks no server and no person, compiles no plugin, and leaves out
     /// parts without consent.
     pub(super) async fn known_program(&self, terminal: Terminal) -> anyhow::Result<Program> {
-        let options = self.options(terminal, false)?;
-        let trust = trusted::or_left_out(options.trust.clone());
         let (ask, known_only) = (Ask::Never, true);
-        Program::load(&Options { trust, ask, known_only, ..options }).await
-    }
-
-    /// Returns the target of commands.
-    pub(super) fn target(&self) -> Target {
-        let tmux =
-            if self.execution.no_tmux { Some(false) } else { self.execution.tmux.as_ref().map(|_| true) };
-        Target {
-            container: self.execution.container.clone(),
-            ssh: self.execution.ssh.clone(),
-            tmux,
-            session: self.execution.tmux.clone().flatten(),
-            here: false,
-        }
+        Program::load(&Options { ask, known_only, ..self.lenient_options(terminal, false)? }).await
     }
 
     pub(super) fn options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
+        let Execution { container, ssh, tmux, no_tmux, .. } = self.execution.clone();
+        let in_tmux = if no_tmux { Some(false) } else { tmux.as_ref().map(|_| true) };
+        let target = Target { container, ssh, tmux: in_tmux, session: tmux.flatten(), here: false };
         Ok(Options {
             program: self.program.clone(),
             trust: trusted::of_environment()?,
-            folder: None,
             allow: self.execution.allow.clone(),
-            learns: None,
             many_calls,
-            recorder: None,
             confiner: self.execution.unsafe_no_sandbox.then(Confiner::open),
             redactor: terminal.redactor(),
             no_journal: self.execution.no_journal || is_journal_off()?,
-            only: None,
-            target: self.target(),
-            known_only: false,
-            pins_first_lists: false,
-            further_servers: Vec::new(),
-            under: None,
-            servers: Servers::default(),
+            target,
             machines: Machines::at(self.execution.workers.nats.clone()),
             events: terminal.loading(),
             // Servers are not started merely to list their tools, unless a verb requests that.
             ask: Ask::Never,
             person: elicitation::present(),
+            ..Options::default()
         })
+    }
+
+    /// Returns the options of a verb that leaves out the parts of the program without consent.
+    pub(super) fn lenient_options(&self, terminal: Terminal, many_calls: bool) -> anyhow::Result<Options> {
+        let options = self.options(terminal, many_calls)?;
+        Ok(Options { trust: trusted::or_left_out(options.trust), ..options })
     }
 }
 

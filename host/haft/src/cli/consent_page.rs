@@ -22,7 +22,6 @@ const MAX_TEXT: usize = 400;
 /// Maximum number of named files of a folder that are not part of the package. The other files are counted.
 const MAX_NAMED: usize = 8;
 
-/// The content of the page.
 pub(super) struct Page<'a> {
     pub(super) candidate: &'a Candidate,
     /// The requests that haft will grant.
@@ -176,7 +175,7 @@ impl Page<'_> {
         self.limits(sheet);
         if self.is_agent_plugin() {
             self.confined(sheet);
-        } else if self.is_foreign() {
+        } else if self.candidate.source.is_foreign() {
             self.foreign(sheet);
         } else if requests.iter().any(|request| matches!(request, Request::Command(..))) {
             let text = format!("run as processes, in the sandbox of `bash`: {}", commands_may(self.sandbox));
@@ -226,11 +225,6 @@ impl Page<'_> {
         servers.any(|server| server.enabled && matches!(server.transport, Transport::Stdio { .. }))
     }
 
-    /// Returns whether the package is a server in another format, which has exactly the granted rights.
-    fn is_foreign(&self) -> bool {
-        self.candidate.source.is_foreign()
-    }
-
     /// Writes the rights of the processes of a plugin.
     fn confined(&self, sheet: &mut Sheet) {
         let requests = &self.candidate.offered.requests;
@@ -252,7 +246,6 @@ impl Page<'_> {
         self.candidate.offered.bundle.as_ref().is_some_and(|bundle| bundle.agent_plugin.is_some())
     }
 
-    /// Writes the default limits of a call.
     fn limits(&self, sheet: &mut Sheet) {
         let Limits { memory, time, result, disk } = Limits::default();
         let (memory, time) = (format_size(memory), format_duration(time));
@@ -280,7 +273,7 @@ impl Page<'_> {
         let requests = &self.candidate.offered.requests;
         for (index, granted) in self.granted.iter().enumerate() {
             // Packages in other formats request no rights: every granted right takes effect.
-            let is_effective = self.is_foreign() || is_asked(requests, granted);
+            let is_effective = self.candidate.source.is_foreign() || is_asked(requests, granted);
             let extra = if is_effective { "" } else { " (not requested)" };
             let text = match granted {
                 Request::Right(_, Right::Read(path) | Right::Write(path)) => {

@@ -17,7 +17,6 @@ use super::{approvals, attach, guidance};
 use haft::program::Dirs;
 use haft_agent::provider::{OutputSchema, Prompt};
 use haft_agent::{Begun, Outcome, Restored, Saved};
-use haft_core::call::Attachment;
 use haft_core::tool::{Approvals, Session};
 
 /// A session on the command line.
@@ -63,7 +62,6 @@ impl SessionName {
         }
     }
 
-    /// Returns the session.
     pub(super) fn find(&self, common: &Common) -> anyhow::Result<Saved> {
         let sessions = Dirs::of_this_machine()?.kept_sessions();
         let found = match self {
@@ -74,7 +72,6 @@ impl SessionName {
     }
 }
 
-/// A conversation at the terminal.
 pub(super) struct Conversation {
     pub(super) dialogue: Dialogue,
     /// `run` or `chat`.
@@ -82,8 +79,8 @@ pub(super) struct Conversation {
     pub(super) approvals: Approvals,
     terminal: Terminal,
     screen: Arc<Screen>,
-    /// Whether the user can enter text while the model works.
-    listens: bool,
+    /// Whether the model receives text that the user enters while it works.
+    pub(super) listens: bool,
     /// Commands that were entered while the model worked.
     commands: Vec<String>,
 }
@@ -99,9 +96,9 @@ impl Conversation {
         resume: Option<&SessionName>,
     ) -> anyhow::Result<Self> {
         let saved = resume.map(|name| name.find(common)).transpose()?;
-        let program = common.of_session(saved.as_ref()).program(terminal, true).await?;
+        let program = common.of_session(saved.as_ref()).program(terminal).await?;
         let dialogue = Dialogue::new(program, choice, terminal).await?;
-        guidance::told(dialogue.program.guidance(), screen.show(), terminal);
+        guidance::told(dialogue.program.guidance(), screen.show, terminal);
         let approvals = approvals::of(screen.person(), &dialogue.program, verb, terminal)?;
         let (screen, listens, commands) = (screen.clone(), false, Vec::new());
         let mut conversation = Self { dialogue, verb, approvals, terminal, screen, listens, commands };
@@ -111,20 +108,14 @@ impl Conversation {
         Ok(conversation)
     }
 
-    /// Continues a session.
     fn resume(&mut self, saved: &Saved) -> anyhow::Result<()> {
         let (screen, terminal, own) = (&self.screen, self.terminal, self.dialogue.program.begun());
-        let is_told = screen.show() == Show::All;
+        let is_told = screen.show == Show::All;
         self.dialogue.resume(saved, |restored| {
             if is_told {
                 greet(saved, restored, &own, terminal);
             }
         })
-    }
-
-    /// Passes text that the user enters while the model works to the model.
-    pub(super) fn listen(&mut self) {
-        self.listens = true;
     }
 
     /// Returns the commands and the text that were entered while the model worked and did not reach the model.
@@ -138,24 +129,14 @@ impl Conversation {
         Ok(program.output().map_err(|problem| program.manifest.report(vec![problem]))?)
     }
 
-    pub(super) fn id(&self) -> Option<String> {
-        self.dialogue.id()
-    }
-
     /// Returns the session's id if the session is stored and has an unfinished task.
     pub(super) fn resumable(&self) -> Option<String> {
         let sessions = self.dialogue.program.sessions().filter(|_| self.is_unfinished())?;
-        self.id().filter(|id| sessions.find(id).is_ok())
+        self.dialogue.id().filter(|id| sessions.find(id).is_ok())
     }
 
-    /// Returns whether a task is unfinished.
     pub(super) fn is_unfinished(&self) -> bool {
-        self.dialogue.history().is_unfinished()
-    }
-
-    /// Refuses files that the model's API does not accept.
-    pub(super) fn check(&self, files: &[Attachment]) -> anyhow::Result<()> {
-        attach::check(files, &self.dialogue)
+        self.dialogue.history.is_unfinished()
     }
 
     /// Gets a prompt of a plugin or an MCP server. Ctrl-C ends the call.
@@ -163,7 +144,7 @@ impl Conversation {
         let session = self.dialogue.program.session(self.verb, self.screen.events());
         let session = Session { approvals: self.approvals.clone(), ..session };
         tokio::select! {
-            got = prompt.get(words, &session, self.dialogue.is_planning()) => got,
+            got = prompt.get(words, &session, self.dialogue.is_planning) => got,
             _ = tokio::signal::ctrl_c() => anyhow::bail!("`/{}` was stopped", prompt.name),
         }
     }
@@ -175,7 +156,7 @@ impl Conversation {
             let hint = "add a prompt: `haft run --resume last 'PROMPT'`";
             return Err(Hinted::new("this session has no unfinished task", hint).into());
         }
-        self.check(prompt.as_ref().map_or(&[], |prompt| prompt.attachments.as_slice()))?;
+        attach::check(prompt.iter().flat_map(|prompt| &prompt.attachments), &self.dialogue)?;
         let dialogue = &mut self.dialogue;
         // The prompt is stored before the first request to a model, including a request for the route.
         let told = prompt.as_ref().map(Prompt::told);
@@ -224,7 +205,6 @@ impl Conversation {
         done.transpose().map_err(hinted)
     }
 
-    /// Ends the processes of the program.
     pub(super) async fn close(self) {
         // A second or third Ctrl-C does not wait for servers to end by themselves: they are killed.
         tokio::select! {

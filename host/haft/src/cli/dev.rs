@@ -31,7 +31,6 @@ pub(super) struct Dev {
     folder: PathBuf,
 }
 
-/// A development session.
 struct Session<'a> {
     folder: &'a Path,
     common: &'a Common,
@@ -199,7 +198,6 @@ impl Session<'_> {
         self.good.as_ref().is_some_and(is_tool)
     }
 
-    /// Makes the call in a line.
     async fn line(&mut self, line: &str) -> anyhow::Result<()> {
         if line.trim().is_empty() {
             return Ok(());
@@ -217,11 +215,7 @@ impl Session<'_> {
                 session.cancel = self.workshop.log.cancel.child_token();
                 let tools = good.program.typed_tools();
                 let result = Box::pin(tools.dispatch(call, &session)).await;
-                match (self.terminal.json, result.is_error) {
-                    (true, _) => self.terminal.json(&result)?,
-                    (false, true) => self.terminal.tool_error(&result.content),
-                    (false, false) => self.terminal.answer(&result.content)?,
-                }
+                self.terminal.result(&result)?;
             }
             Err(error) => self.terminal.fail(&error),
         }

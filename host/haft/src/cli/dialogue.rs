@@ -30,13 +30,13 @@ pub(super) struct Dialogue {
     pub(super) toolbox: Toolbox,
     settings: AgentSettings,
     provider: Arc<dyn Provider>,
-    history: History,
-    /// The id for the next session, if one was promised.
-    promised: Option<String>,
+    pub(super) history: History,
+    /// The id for the next session, from [`Sessions::promise`](haft_agent::Sessions::promise).
+    pub(super) promised: Option<String>,
     /// Rights that the user grants to refused calls.
     widening: Widening,
-    /// Whether the next prompts are in plan mode.
-    is_planning: bool,
+    /// Whether tools only read (plan mode), for the next prompts and for continued tasks.
+    pub(super) is_planning: bool,
     /// Text that the user enters while the model works.
     steering: Steering,
     /// Restored paths that the model does not know of yet.
@@ -44,7 +44,6 @@ pub(super) struct Dialogue {
 }
 
 impl Dialogue {
-    /// Returns a dialogue without messages.
     pub(super) async fn new(program: Program, choice: ModelArgs, terminal: Terminal) -> anyhow::Result<Self> {
         let toolbox = choice.tools(&program, terminal)?;
         let settings = choice.settings(&program, &toolbox);
@@ -82,32 +81,12 @@ impl Dialogue {
         self.settings.output = Some(output);
     }
 
-    /// Sets plan mode, in which tools only read, for the next prompts and for continued tasks.
-    pub(super) fn plan(&mut self, is_planning: bool) {
-        self.is_planning = is_planning;
-    }
-
-    /// Returns whether plan mode is on.
-    pub(super) fn is_planning(&self) -> bool {
-        self.is_planning
-    }
-
-    /// Gives the next session this id, from [`Sessions::promise`](haft_agent::Sessions::promise).
-    pub(super) fn promise(&mut self, id: &str) {
-        self.promised = Some(id.to_owned());
-    }
-
     /// Tells the model which folder the user has open, if it is not the workspace.
     pub(super) fn tell_folder(&mut self, folder: &Path) {
         if self.program.grant.workspace().is_none_or(|workspace| workspace.path() != folder) {
             let line = format!("\nThe user has this folder open: {}", folder.display());
             self.settings.system.push_str(&line);
         }
-    }
-
-    /// Forgets the messages. The next prompt begins another session.
-    pub(super) fn clear(&mut self) {
-        self.history = History::default();
     }
 
     /// Continues a session, after a call of `greet` with its restored state.
@@ -140,16 +119,10 @@ impl Dialogue {
         self.history.log().map(|log| log.id().to_owned())
     }
 
-    /// Returns the messages.
-    pub(super) fn history(&self) -> &History {
-        &self.history
-    }
-
     pub(super) fn model(&self) -> &str {
         self.provider.model()
     }
 
-    /// Uses another model for the next requests.
     pub(super) async fn use_model(&mut self, model: &str) -> anyhow::Result<()> {
         let mut choice = self.choice.clone();
         choice.model = Some(model.to_owned());
@@ -261,7 +234,6 @@ pub(super) fn filled((used, window): (usize, Option<u32>)) -> String {
     format!("; {}% of the window of {window} tokens used", used.saturating_mul(100) / window)
 }
 
-/// Adds the hint to an error.
 pub(super) fn hinted(error: SessionError) -> anyhow::Error {
     match error.hint() {
         Some(hint) => Hinted::new(error.to_string(), hint).into(),

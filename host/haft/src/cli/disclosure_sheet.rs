@@ -4,7 +4,7 @@
 
 use std::fmt::Write;
 
-use super::terminal::{Column, DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
+use super::terminal::{Column, DIM, ERROR, GOOD, HEAD, Style, WARNING, counted, rounded};
 use haft_core::call::ToolDef;
 use haft_core::report::plain;
 use haft_package::disclosure::{Change, Disclosure, Item, ItemKind, Line, Sign, definition_lines};
@@ -24,7 +24,6 @@ const MAX_LISTED: usize = 40;
 /// Spaces that replace a tab, which would move the cursor of a terminal.
 const TAB: &str = "    ";
 
-/// The sheet under construction.
 pub(super) struct Sheet {
     pub(super) text: String,
     columns: Option<usize>,
@@ -69,7 +68,8 @@ impl Sheet {
             self.whole(item);
         }
         for item in items_of(ItemKind::Read) {
-            let text = format!("{}: {}, text for the model", clean(&item.name), counted(item.lines()));
+            let text =
+                format!("{}: {}, text for the model", clean(&item.name), counted(item.lines(), "line"));
             self.line("skill", HEAD, &text);
             self.whole(item);
         }
@@ -99,7 +99,6 @@ impl Sheet {
         self.block(text.lines().map(|line| (Style::new(), "", line)));
     }
 
-    /// Writes the changes, item by item.
     pub(super) fn changes(&mut self, changes: &[Change]) {
         for (index, Change { kind, name, what, lines }) in changes.iter().enumerate() {
             let what_it_is = match kind {
@@ -145,17 +144,16 @@ impl Sheet {
         let more = rows.len().saturating_sub(most);
         if let Some(rest) = self.rest.clone().filter(|_| more > 0) {
             let total = rows.len();
-            let text = format!("  … {} more, of {total}; `{rest}` shows all", counted(more));
+            let text = format!("  … {} more, of {total}; `{rest}` shows all", counted(more, "line"));
             self.line("", WARNING, &text);
         }
     }
 }
 
-/// Returns the row of a file.
 fn row(item: &Item) -> String {
     let mode = if item.executable { ", executable" } else { "" };
     let size = match item.text {
-        Some(_) => counted(item.lines()),
+        Some(_) => counted(item.lines(), "line"),
         None => format!("{}, not shown (binary, or above the limit of shown text)", rounded(item.size)),
     };
     format!("{}: {size}{mode}, sha256:{}", clean(&item.name), item.digest.short())
@@ -183,17 +181,12 @@ fn folders(items: &[&Item]) -> Vec<String> {
     rows.chain((more > 0).then(|| format!("… and {more} more"))).collect()
 }
 
-/// Returns the replacement of empty lines.
 fn gap(empty: usize) -> Option<String> {
     match empty {
         0 => None,
         1 => Some(String::new()),
         more => Some(format!("({more} empty lines)")),
     }
-}
-
-fn counted(count: usize) -> String {
-    if count == 1 { "1 line".to_owned() } else { format!("{count} lines") }
 }
 
 /// Returns third-party text on one line, without control sequences for the terminal.

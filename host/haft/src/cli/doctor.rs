@@ -6,26 +6,21 @@ mod program;
 mod providers;
 mod sandbox;
 mod sealed;
-mod tools;
-mod workers;
 
 use std::fmt::Write;
 
 use clap::Args;
 use serde::Serialize;
 
-use self::machine::{Machine, Place};
-use self::program::{Found, Plugins};
+use self::machine::{Machine, Place, Tool};
+use self::program::{Found, Plugins, Server, Workers};
 use self::providers::Providers;
-pub(super) use self::providers::is_ollama_there;
+pub(super) use self::providers::{is_ollama_there, is_set};
 use self::sandbox::Sandbox;
 use self::sealed::Sealed;
-use self::tools::Tool;
-use self::workers::{Server, Workers};
 use super::Exit;
 use super::common::Common;
 use super::terminal::Terminal;
-use super::trusted;
 use crate::cli::terminal::{Column, DIM, ERROR, GOOD, HEAD, HINT, Style, WARNING};
 use haft::program::{Dirs, Options, Program};
 
@@ -53,9 +48,7 @@ struct Diagnosis {
 
 impl Doctor {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let options = common.options(terminal, false)?;
-        let trust = trusted::or_left_out(options.trust.clone());
-        let diagnosis = Diagnosis::make(Options { trust, ..options }).await?;
+        let diagnosis = Diagnosis::make(common.lenient_options(terminal, false)?).await?;
         if terminal.json {
             terminal.json(&diagnosis)?;
         } else {
@@ -77,10 +70,10 @@ impl Diagnosis {
         let sandbox = Sandbox::test(&confiner, grant, &dirs, machine.container).await;
         let sealed = Sealed::test(&confiner, &dirs).await;
         Ok(Self {
-            tools: tools::find_tools(&confiner, &dirs, sandbox.is_refused()).await,
+            tools: machine::find_tools(&confiner, &dirs, sandbox.is_refused()).await,
             providers: Providers::gather(program).await,
             places: machine::inspect_dirs(&dirs),
-            servers: workers::list_servers(program),
+            servers: program::list_servers(program),
             workers: Workers::gather(program).await,
             program: Found::new(&loaded),
             plugins: Plugins::gather(),
@@ -90,19 +83,17 @@ impl Diagnosis {
         })
     }
 
-    fn sections(&self) -> [Section; 8] {
+    /// Returns the sections of the report, each with its title.
+    fn sections(&self) -> [(&'static str, Vec<Line>); 8] {
         [
-            Section {
-                title: "Sandbox",
-                lines: self.sandbox.lines().into_iter().chain([self.sealed.line()]).collect(),
-            },
-            Section { title: "Plugins", lines: vec![self.plugins.line()] },
-            Section { title: "Program", lines: self.program.lines() },
-            Section { title: "MCP servers", lines: self.servers.iter().map(Server::line).collect() },
-            Section { title: "Workers", lines: self.workers.lines() },
-            Section { title: "Places", lines: self.places.iter().map(Place::line).collect() },
-            Section { title: "Tools", lines: self.tools.iter().map(Tool::line).collect() },
-            Section { title: "Providers", lines: self.providers.lines() },
+            ("Sandbox", self.sandbox.lines().into_iter().chain([self.sealed.line()]).collect()),
+            ("Plugins", vec![self.plugins.line()]),
+            ("Program", self.program.lines()),
+            ("MCP servers", self.servers.iter().map(Server::line).collect()),
+            ("Workers", self.workers.lines()),
+            ("Places", self.places.iter().map(Place::line).collect()),
+            ("Tools", self.tools.iter().map(Tool::line).collect()),
+            ("Providers", self.providers.lines()),
         ]
     }
 
@@ -122,13 +113,6 @@ impl Diagnosis {
 
 // The layout of a diagnosis: sections of lines, each with a mark, a name and a text.
 
-/// A section of the report.
-struct Section {
-    title: &'static str,
-    lines: Vec<Line>,
-}
-
-/// The result of one check.
 struct Line {
     mark: Mark,
     name: String,
@@ -137,7 +121,6 @@ struct Line {
     hints: Vec<String>,
 }
 
-/// The state of a checked item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
     /// Works as it should.
@@ -166,18 +149,15 @@ impl Line {
         Self { mark, name: name.into(), text: text.into(), more: Vec::new(), hints: Vec::new() }
     }
 
-    /// Returns the line with another mark.
     fn marked(self, mark: Mark) -> Self {
         Self { mark, ..self }
     }
 
-    /// Adds lines below the text.
     fn more(mut self, more: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.more.extend(more.into_iter().map(Into::into));
         self
     }
 
-    /// Adds remedies.
     fn hint(mut self, hints: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.hints.extend(hints.into_iter().map(Into::into));
         self
@@ -185,14 +165,16 @@ impl Line {
 }
 
 /// Returns the report. The terminal removes the colours if it has none.
-fn render(title: &str, sections: &[Section]) -> String {
-    let names = sections.iter().flat_map(|section| &section.lines).map(|line| line.name.chars().count());
+fn render(title: &str, sections: &[(&str, Vec<Line>)]) -> String {
+    let names = sections.iter().flat_map(|(_, lines)| lines).map(|line| line.name.chars().count());
     let width = names.max().unwrap_or_default();
     let mut page = format!("{HEAD}{title}{HEAD:#}\n");
-    for section in sections.iter().filter(|section| !section.lines.is_empty()) {
+    for (title, lines) in sections.iter().filter(|(_, lines)| !lines.is_empty()) {
         // Writing to a `String` cannot fail.
-        let _ = writeln!(page, "\n{HEAD}{}{HEAD:#}", section.title);
-        section.lines.iter().for_each(|line| write_line(&mut page, line, width));
+        let _ = writeln!(page, "\n{HEAD}{title}{HEAD:#}");
+        for line in lines {
+            write_line(&mut page, line, width);
+        }
     }
     page
 }
@@ -218,10 +200,7 @@ mod tests {
     #[test]
     fn names_stand_in_a_column_and_empty_sections_are_left_out() {
         let wide = Line::new(Mark::Bad, "größer", "b").more(["c"]).hint(["d"]);
-        let sections = [
-            Section { title: "One", lines: vec![Line::new(Mark::Good, "x", "a"), wide] },
-            Section { title: "Two", lines: Vec::new() },
-        ];
+        let sections = [("One", vec![Line::new(Mark::Good, "x", "a"), wide]), ("Two", Vec::new())];
         let page = crate::cli::terminal::written(&render("haft", &sections), false);
         assert_eq!(page, "haft\n\nOne\n  ✓ x       a\n  ✗ größer  b\n            c\n            hint: d\n");
     }

@@ -8,11 +8,9 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 
-use super::terminal::{HEAD, Terminal};
+use super::terminal::{HEAD, TTY, Terminal};
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply, Schema};
 
-/// The terminal of the process, whatever its standard streams are.
-const TERMINAL: &str = "/dev/tty";
 /// Maximum bytes of an answer.
 const MAX_ANSWER: u64 = 64 << 10;
 /// Maximum number of times that a form is displayed after wrong answers.
@@ -20,7 +18,7 @@ const MAX_ATTEMPTS: usize = 3;
 
 /// Returns the user at the terminal, if there is one.
 pub(super) fn present() -> Option<Arc<dyn Elicitor>> {
-    let is_there = io::stderr().is_terminal() && File::open(TERMINAL).is_ok();
+    let is_there = io::stderr().is_terminal() && File::open(TTY).is_ok();
     is_there.then(|| Arc::new(AtTerminal::default()) as Arc<dyn Elicitor>)
 }
 
@@ -53,7 +51,7 @@ struct Dialog {
 
 impl Dialog {
     fn new() -> io::Result<Self> {
-        Ok(Self { terminal: Terminal::new(false), lines: BufReader::new(File::open(TERMINAL)?) })
+        Ok(Self { terminal: Terminal::new(false), lines: BufReader::new(File::open(TTY)?) })
     }
 
     fn hold(&mut self, question: &ElicitationQuestion) -> io::Result<Reply> {
@@ -124,7 +122,6 @@ impl Dialog {
     }
 }
 
-/// Returns a server's text on one line.
 fn on_a_line(text: &str) -> String {
     text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect()
 }
@@ -137,7 +134,6 @@ const MAX_FIELDS: usize = 50;
 /// Maximum number of displayed choices.
 const MAX_CHOICES: usize = 50;
 
-/// A field of a form.
 #[derive(Debug, PartialEq)]
 struct Field {
     name: String,

@@ -2,7 +2,6 @@
 //! those of the command.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 
 use anyhow::Context;
@@ -35,9 +34,6 @@ pub(super) struct Exec {
     command: Vec<OsString>,
 }
 
-/// Added to a signal's number in the exit code of a shell.
-const SIGNALLED: i32 = 128;
-
 /// Returns the file of `program` by the rules of a shell: relative to the caller's folder if the name contains a `/`,
 /// otherwise from PATH. The command runs in the workspace, which may contain another file of that name.
 pub(super) fn found(program: &OsStr) -> anyhow::Result<PathBuf> {
@@ -59,8 +55,7 @@ impl Exec {
                 terminal.message(format_args!("hint: {hint}"));
             }
         }
-        let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
-        Ok(Exit::Child(u8::try_from(code).unwrap_or(u8::MAX)))
+        Ok(Exit::of_child(status))
     }
 
     async fn rights(&self, common: &Common, terminal: Terminal) -> anyhow::Result<(Grant, Confiner)> {

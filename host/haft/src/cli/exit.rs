@@ -1,11 +1,10 @@
 //! The exit codes of haft, on which scripts may rely.
 
-use std::process::ExitCode;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{ExitCode, ExitStatus};
 
-/// The results of a verb.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Success.
     Success,
     /// The tool returned an error, a test failed, or the model gave no complete answer. `haft update --check`: a
     /// newer version is available.
@@ -45,26 +44,31 @@ pub(super) const HELP: &str = "0    done
 130  interrupted
 ";
 
+/// Added to a signal's number in the exit code of a shell.
+const SIGNALLED: i32 = 128;
+
 impl Exit {
-    pub(crate) fn code(self) -> u8 {
-        match self {
-            Self::Success => 0,
-            Self::Tool => 1,
-            Self::Usage => 2,
-            Self::Program => 3,
-            Self::TurnCap => 4,
-            Self::Failure => 5,
-            Self::Sandbox => 6,
-            Self::Declined => 7,
-            Self::Changed => 8,
-            Self::Interrupted => 130,
-            Self::Child(code) => code,
-        }
+    /// Returns the end of haft after the end of its child, as a shell reports it.
+    pub(super) fn of_child(status: ExitStatus) -> Self {
+        let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
+        Self::Child(u8::try_from(code).unwrap_or(u8::MAX))
     }
 }
 
 impl From<Exit> for ExitCode {
     fn from(exit: Exit) -> Self {
-        Self::from(exit.code())
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Tool => 1,
+            Exit::Usage => 2,
+            Exit::Program => 3,
+            Exit::TurnCap => 4,
+            Exit::Failure => 5,
+            Exit::Sandbox => 6,
+            Exit::Declined => 7,
+            Exit::Changed => 8,
+            Exit::Interrupted => 130,
+            Exit::Child(code) => code,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! `haft cache clean`: removes content that no program on this machine refers to. In doubt, content stays.
+//! `haft remove` and `haft cache clean`: remove an entry from program.toml, its pin and the state of its plugins, and content
+//! that no program on this machine refers to. In doubt, content stays.
 
 use anyhow::Context;
 use clap::Args;
@@ -6,8 +7,9 @@ use serde_json::json;
 
 use super::Exit;
 use super::build::cache;
+use super::common::Common;
+use super::install_session::{InstallSession, install_error, with_hint};
 use super::terminal::{Terminal, rounded};
-use crate::cli::install_session::with_hint;
 use haft::program::Dirs;
 use haft_author::record;
 use haft_author::sweep::{self, Unused};
@@ -80,7 +82,6 @@ impl Gc {
         Ok(Exit::Success)
     }
 
-    /// Returns whether haft removes the data.
     fn removes(&self, kept: &SweptState) -> bool {
         self.state || kept.kept == Kept::Cache
     }
@@ -117,4 +118,38 @@ impl Gc {
 
 fn size(swept: &Swept) -> u64 {
     swept.removed.iter().map(|entry| entry.size).sum::<u64>() + swept.remains
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "The stored data of the plugins (`state` and `cache` of their grants) is removed too."
+)]
+pub(super) struct Remove {
+    /// The packages or plugins to remove
+    #[arg(value_name = "NAME", add = super::completions::plugins(), required = true)]
+    names: Vec<String>,
+}
+
+impl Remove {
+    pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let session = InstallSession::open(common, terminal)?;
+        // Removes all entries or none.
+        session.installer().remove(&self.names).map_err(install_error)?;
+        let mut cleared = Vec::new();
+        for name in &self.names {
+            // A removed plugin has no right to its state, and a later plugin of the same name must not find it.
+            if session.context.dirs.homes().remove(&session.project.path, name)? {
+                cleared.push(name);
+            }
+        }
+        if terminal.json {
+            terminal.json(&json!({ "removed": self.names, "cleared": cleared }))?;
+        }
+        for name in &self.names {
+            let kept = if cleared.contains(&name) { ", and its stored data" } else { "" };
+            terminal.message(format_args!("removed `{name}`{kept}"));
+        }
+        terminal.hint("`haft cache clean` removes unused packages from this machine");
+        Ok(Exit::Success)
+    }
 }

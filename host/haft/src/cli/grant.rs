@@ -7,16 +7,15 @@ use clap::Args;
 
 use super::Exit;
 use super::common::Common;
-use super::install_session::project_error;
-use super::terminal::{DIM, Hinted, Terminal, new_lines};
-use haft::program::{Agreement, Dirs, FILE_NAME, Program, skill_servers, usual_rights};
+use super::install_session::{enforceable, project_error, put};
+use super::terminal::{DIM, Hinted, Terminal, did_you_mean};
+use haft::program::{Dirs, FILE_NAME, Program, skill_servers, usual_rights};
 use haft_agent::Begun;
 use haft_core::grant::{HostPattern, Right};
-use haft_core::report::nearest;
 use haft_core::tool::Widening;
 use haft_manifest::{Manifest, Name, Package, Transport};
-use haft_package::edit::{self, SandboxRight};
-use haft_package::{Bundle, Change, Kind, Lock, Project, ProjectError, Request, Store};
+use haft_package::edit;
+use haft_package::{Bundle, Kind, Lock, Project, ProjectError, Request, Store};
 use haft_sandbox::native::command;
 
 #[derive(Debug, Args)]
@@ -45,7 +44,7 @@ pub(super) struct GrantVerb {
 
 /// A right as it is typed.
 #[derive(Clone, Debug)]
-pub(super) enum Wanted {
+enum Wanted {
     Right(Right),
     /// The network, for processes.
     Network,
@@ -114,9 +113,7 @@ impl GrantVerb {
         }
         put(&project, &text).await?;
         terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
-        for line in new_lines(&project.text, &text) {
-            terminal.message(format_args!("  + {line}"));
-        }
+        terminal.new_lines(&project.text, &text);
         Ok(())
     }
 
@@ -136,7 +133,7 @@ impl GrantVerb {
                     let hint = "commands and MCP servers of program.toml have it in their grant, `bash` in `[sandbox]`";
                     return Err(Hinted::new("`service` is a right of processes of program.toml", hint).into());
                 }
-                (Place::Sandbox, wanted) => edit::sandbox(&text, &for_sandbox(wanted, &project.manifest)?),
+                (Place::Sandbox, wanted) => edit::sandbox(&text, for_sandbox(wanted, &project.manifest)?.as_ref()),
                 (Place::Process(list, name, _), wanted) => {
                     edit::grant_process(&text, list, name, &[for_process(wanted, project.folder())?])
                 }
@@ -164,32 +161,15 @@ impl GrantVerb {
     }
 }
 
-/// Writes `text` as the program.toml of `project`, unless the file has changed since. The user agrees to the new rights with it.
-pub(super) async fn put(project: &Project, text: &str) -> anyhow::Result<()> {
-    let path = project.path.as_path();
-    let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
-    let store = Store::new(&Dirs::of_this_machine()?.store);
-    Project::change(path, &store, |now| {
-        if now.text != project.text {
-            return Err(ProjectError::Changed(path.to_owned()));
-        }
-        Ok(Change { text: text.to_owned(), lock: now.lock.clone() })
-    })
-    .map_err(project_error)?;
-    Agreement::of(Some(path)).await?.agree_since(&agreed)
-}
-
-/// What `[sandbox]` has of a right.
-fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRight> {
+/// What `[sandbox]` has of a right; `None` for the network.
+fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<Option<Right>> {
     let has_hosts = manifest.sandbox.hosts.is_some();
     let right = match wanted {
-        Wanted::Network if has_hosts => return Ok(SandboxRight::Host("*".to_owned())),
-        Wanted::Network => return Ok(SandboxRight::Network),
+        Wanted::Network => return Ok(has_hosts.then(|| Right::Host(HostPattern::any()))),
         Wanted::Right(right) => from_folder(right, &manifest.folder),
     };
     match right {
-        Right::Host(host) if has_hosts => Ok(SandboxRight::Host(host.to_string())),
-        Right::Host(_) => anyhow::bail!(
+        Right::Host(_) if !has_hosts => anyhow::bail!(
             "`[sandbox]` has no `hosts`: child processes have the whole network, or none with `network = false`"
         ),
         Right::Read(_) if manifest.sandbox.read.is_none() => {
@@ -198,29 +178,22 @@ fn for_sandbox(wanted: &Wanted, manifest: &Manifest) -> anyhow::Result<SandboxRi
                  paths of `deny`"
             )
         }
-        Right::Read(path) => Ok(SandboxRight::Read(path)),
-        Right::Write(path) => Ok(SandboxRight::Write(path)),
-        Right::Credentials(store) => Ok(SandboxRight::Credentials(store)),
-        Right::Service(service) => Ok(SandboxRight::Service(service.to_string())),
-        right => {
+        Right::Env(_) | Right::State(_) | Right::Cache(_) => {
             let hint = "`[sandbox]` takes `read`, `write`, `credentials`, `services`, `hosts` and `network`";
             Err(Hinted::new(format!("`{right}` is a right of plugins"), hint).into())
         }
+        right => Ok(Some(right)),
     }
 }
 
 /// What a process can be held to of a right.
-pub(super) fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
+fn for_process(wanted: &Wanted, folder: &Path) -> anyhow::Result<Right> {
     let right = match wanted {
         Wanted::Network => return Ok(Right::Host(HostPattern::any())),
         Wanted::Right(right) => from_folder(right, folder),
     };
-    let hint = match &right {
-        Right::Cache(_) => "it already has its own caches",
-        _ => return Ok(right),
-    };
-    Err(Hinted::new(format!("`{right}` is a right of plugins; it cannot be enforced for a process"), hint)
-        .into())
+    enforceable(&right)?;
+    Ok(right)
 }
 
 /// `right` with a path that means in `folder` what it means in the current one.
@@ -274,7 +247,7 @@ fn place(project: &Project, name: &str) -> anyhow::Result<Place> {
     }
     let others = processes.iter().map(|(_, own, _)| *own).chain(OF_SANDBOX.iter().copied());
     let names = entries.iter().map(|(_, entry)| *entry).chain(others);
-    let near = nearest(name, names).map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+    let near = did_you_mean(name, names);
     Err(Hinted::new(
         format!("this program has no `{name}`{near}"),
         "`haft list` lists plugins and packages; `sandbox` is the name for `bash` and the built-in tools",
@@ -327,5 +300,4 @@ fn is_of(manifest: &Manifest, (list, own): (&str, &str), name: &str) -> bool {
     own == name || is_tool
 }
 
-/// What has the rights of `[sandbox]`.
 const OF_SANDBOX: &[&str] = &["sandbox", "bash", "read", "write", "edit"];

@@ -5,18 +5,18 @@ mod table;
 
 use std::path::{Path, PathBuf};
 
-use anyhow::Context;
 use clap::Args;
-use haft::program::{Agreement, Dirs};
+use haft::program::Dirs;
 use secrecy::SecretString;
 use serde_json::json;
 
 use self::table::Found;
 use super::Exit;
-use super::install_session::{project_error, write_text};
-use super::terminal::{DIM, Hinted, Terminal, new_lines};
+use super::install_session::{project_error, put};
+use super::serve::snippet::{own_path, text};
+use super::terminal::{DIM, Hinted, Terminal, did_you_mean};
 use haft_core::lookup::find_on_path;
-use haft_core::report::{nearest, plain};
+use haft_core::report::plain;
 use haft_import::{
     Client, Config, Kept, Machine, Originals, ProgramServer, Server, Start, Undone, is_secret,
 };
@@ -85,13 +85,12 @@ impl Setting {
 
 /// Returns `haft` if that command starts this program, otherwise the program's path.
 fn own_name() -> anyhow::Result<String> {
-    let own = std::env::current_exe().context("cannot find out where haft is")?;
+    let own = own_path()?;
     let real = |path: &Path| path.canonicalize().ok();
     if find_on_path("haft").is_some_and(|found| real(&found) == real(&own)) {
         return Ok("haft".to_owned());
     }
-    let text = own.to_str().map(str::to_owned);
-    text.with_context(|| format!("`{}` is not valid UTF-8, which configuration files require", own.display()))
+    text(&own)
 }
 
 impl Import {
@@ -128,8 +127,8 @@ impl Import {
         let names = || found.configs.iter().flat_map(|config| &config.servers).map(|one| one.name.as_str());
         for wanted in &self.only {
             if !names().any(|name| name == wanted) {
-                let near = nearest(wanted, names()).map(|near| format!("; did you mean `{}`?", plain(near)));
-                let message = format!("there is no server `{}`{}", plain(wanted), near.unwrap_or_default());
+                let near = did_you_mean(wanted, names());
+                let message = format!("there is no server `{}`{near}", plain(wanted));
                 return Err(Hinted::new(message, "`haft import --list` shows all").into());
             }
         }
@@ -178,7 +177,6 @@ impl Import {
         Ok(())
     }
 
-    /// Changes one file.
     fn change(
         &self,
         config: &Config,
@@ -215,7 +213,6 @@ fn hide_secrets(configs: &[Config], terminal: Terminal) {
     }
 }
 
-/// Returns the variables or headers of a server.
 fn values(server: &Server) -> &[(String, String)] {
     match &server.start {
         Start::Process(process) => &process.env,
@@ -235,7 +232,6 @@ async fn write(
     terminal: Terminal,
 ) -> anyhow::Result<()> {
     let project = Project::open(path).map_err(project_error)?;
-    let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
     let mut names: Vec<_> =
         project.manifest.mcp_servers.iter().map(|server| server.name.value.as_str().to_owned()).collect();
     let mut text = edit::begun(&project.text, project.folder());
@@ -270,7 +266,7 @@ async fn write(
             }
         }
     }
-    finish(path, &project, &text, &agreed, terminal).await
+    finish(path, &project, &text, terminal).await
 }
 
 fn added(text: &str, server: &ProgramServer, path: &Path) -> anyhow::Result<String> {
@@ -285,22 +281,14 @@ fn added(text: &str, server: &ProgramServer, path: &Path) -> anyhow::Result<Stri
         .map_err(|error| project_error(ProjectError::Edit { path: path.to_owned(), error }))
 }
 
-async fn finish(
-    path: &Path,
-    project: &Project,
-    text: &str,
-    agreed: &Agreement,
-    terminal: Terminal,
-) -> anyhow::Result<()> {
+async fn finish(path: &Path, project: &Project, text: &str, terminal: Terminal) -> anyhow::Result<()> {
     if text == project.text || project.text.is_empty() && !text.contains("mcp_servers") {
         terminal.message("nothing was written");
         return Ok(());
     }
-    write_text(project, text, agreed).await?;
+    put(project, text).await?;
     terminal.message(format_args!("{DIM}{}:{DIM:#}", path.display()));
-    for line in new_lines(&project.text, text) {
-        terminal.message(format_args!("  + {line}"));
-    }
+    terminal.new_lines(&project.text, text);
     terminal.hint("`haft wrap` is not needed there: program.toml sets the rights of these servers");
     Ok(())
 }
@@ -355,7 +343,7 @@ fn undo(import: &Import, setting: &Setting, terminal: Terminal) -> anyhow::Resul
 /// Returns the new content of a file that contains `now` and was changed after the import.
 fn merged(kept: &Kept, now: &str, import: &Import, setting: &Setting) -> Option<String> {
     if import.force {
-        return Some(kept.old().to_owned());
+        return Some(kept.old.clone());
     }
     let client = Client::named(&kept.client).filter(|_| import.unwrap)?;
     Config::of_text(client, &kept.place, now.to_owned()).ok()?.unwrapped(&setting.haft).ok()

@@ -1,7 +1,6 @@
 //! `haft inspect`: describes a package or a component, installed or not, from any source. Installs nothing; code
 //! that is run has no rights.
 
-mod compact;
 mod component;
 mod page;
 
@@ -13,11 +12,11 @@ use serde_json::{Value, json};
 
 use self::component::{Component, Subject};
 use super::Exit;
-use super::terminal::{Hinted, Terminal, rounded};
+use super::terminal::{Hinted, Terminal, did_you_mean, rounded};
 use crate::cli::install_session::{InstallSession, install_error, signer};
 use haft::program::{builtin, builtin_names, command_tools};
 use haft_core::limit::Limits;
-use haft_core::report::{nearest, plain};
+use haft_core::report::plain;
 use haft_package::disclosure::{Disclosure, ItemKind};
 use haft_package::signature::Verdict;
 use haft_package::{
@@ -50,6 +49,7 @@ pub(super) struct Inspect {
 }
 
 /// The findings about a package or component.
+#[derive(Default)]
 struct Found {
     name: String,
     version: Option<String>,
@@ -72,7 +72,6 @@ struct Found {
     data: Value,
 }
 
-/// The subject of the report.
 enum Meant {
     Entry(Kind, String),
     Builtin(&'static str, Source),
@@ -123,17 +122,13 @@ impl Inspect {
                 .iter()
                 .map(|entry| entry.name.as_str())
                 .chain(builtin_names().map(|name| -> &str { name }));
-            let near = nearest(what, names).map(|near| format!("; did you mean `{near}`?"));
-            let message = format!(
-                "`{what}` is not an installed package, a built-in plugin or a file{}",
-                near.unwrap_or_default()
-            );
+            let near = did_you_mean(what, names);
+            let message = format!("`{what}` is not an installed package, a built-in plugin or a file{near}");
             return Err(Hinted::new(message, "`haft list` lists the installed packages").into());
         }
         Ok(Meant::Source(source))
     }
 
-    /// Inspects a component that is part of haft.
     async fn builtin(&self, session: &InstallSession, name: &str, source: Source) -> anyhow::Result<Found> {
         let subject =
             Subject { name: None, declared: None, title: name.to_owned(), source, limits: Limits::default() };
@@ -146,20 +141,20 @@ impl Inspect {
         })
     }
 
-    /// Inspects an entry of program.toml.
     async fn entry(&self, session: &InstallSession, kind: Kind, name: &str) -> anyhow::Result<Found> {
         let pin = session.project.lock.find(kind, name);
-        let source = session.source(kind, name);
+        let entry = session.entry(kind, name);
+        let source = entry.as_ref().map(|entry| &entry.source);
         let mut found = Found::called(name);
         found.facts.extend(source.iter().map(|source| ("from", source.to_string())));
-        let granted = session.granted(kind, name);
-        found.granted = Some(granted.iter().map(request_text).collect());
+        let granted = entry.iter().flat_map(|entry| &entry.granted);
+        found.granted = Some(granted.map(request_text).collect());
         found.data = json!({
             "kind": kind,
-            "source": source.as_ref().map(ToString::to_string),
+            "source": source.map(ToString::to_string),
             "installed": pin.is_some(),
         });
-        let offered = match (pin, &source) {
+        let offered = match (pin, source) {
             (Some(pin), _) => {
                 found.pinned(session, pin);
                 session.installer().installed(pin).map_err(|error| error.to_string())
@@ -177,7 +172,6 @@ impl Inspect {
         Ok(found)
     }
 
-    /// Inspects content from any other source.
     async fn source(&self, session: &InstallSession, source: PackageSource) -> anyhow::Result<Found> {
         let trust = signer(self.key.as_deref())?;
         let installing = session.context.store.install()?;
@@ -246,20 +240,7 @@ impl Inspect {
 
 impl Found {
     fn called(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            version: None,
-            description: None,
-            digest: None,
-            facts: Vec::new(),
-            asked: None,
-            granted: None,
-            components: Vec::new(),
-            others: Disclosure::default(),
-            ignored: None,
-            problems: Vec::new(),
-            data: Value::Null,
-        }
+        Self { name: name.to_owned(), ..Self::default() }
     }
 
     /// Adds the facts in program.lock.

@@ -82,10 +82,8 @@ impl Settings {
     }
 }
 
-/// A value of `--grant`.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum RightsChoice {
-    /// A right.
     Right(Right),
     /// A secret with this requested name.
     Secret(String),

@@ -1,20 +1,21 @@
 //! `haft list`: the installed packages and plugins, with their sources and rights. Runs no tool.
 
-mod declared;
-mod table;
-
-use crate::cli::common::Common;
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use clap::Args;
 use serde::Serialize;
 
 use super::Exit;
+use super::common::Common;
+use super::install_session::{InstallSession, kind_word};
 use super::terminal::{Column, DIM, HEAD, Terminal, WARNING, rounded};
-use crate::cli::install_session::InstallSession;
+use haft_core::grant::Right;
 use haft_core::lookup::find_on_path;
-use haft_core::report::plain;
-use haft_manifest::{Manifest, Transport};
+use haft_core::project::Project;
+use haft_core::report::{plain, shortened};
+use haft_core::skill::{Shelf, of_person, of_project};
+use haft_manifest::{Manifest, McpServer, ProcessGrant, Transport};
 use haft_package::agent_plugin::Form;
 use haft_package::{Foreign, Kind, Offered, Origin, PackageSource, ProjectEntry, ToolLister};
 use haft_state::Usage;
@@ -63,7 +64,6 @@ struct Row {
     granted: Option<Vec<String>>,
     /// Whether the servers or commands of the entry have the program's default rights.
     has_default_processes: bool,
-    /// The stored data, if there is any.
     kept: Option<Kept>,
     /// The reason why further facts are unknown.
     problem: Option<String>,
@@ -95,8 +95,8 @@ impl List {
         for entry in session.project.entries() {
             rows.push(row(&session, &entry).await);
         }
-        rows.extend(declared::servers(&session));
-        rows.extend(declared::skills(&session));
+        rows.extend(servers(&session));
+        rows.extend(skills(&session));
         if terminal.json {
             terminal.json(&rows)?;
         } else if rows.is_empty() {
@@ -104,7 +104,7 @@ impl List {
         } else if self.long {
             terminal.data(&rows.iter().map(Row::text).collect::<Vec<_>>().join("\n"))?;
         } else {
-            terminal.data(&table::table(&rows))?;
+            terminal.data(&table(&rows))?;
         }
         Ok(Exit::Success)
     }
@@ -115,7 +115,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
     let pin = session.project.lock.find(kind, name);
     let mut row = Row {
         name: name.to_owned(),
-        kind: if kind == Kind::Package { "package" } else { "plugin" },
+        kind: kind_word(kind),
         form: form(entry),
         version: pin.and_then(|pin| pin.version.as_ref()).map(ToString::to_string),
         enabled: is_enabled(&session.project.manifest, name),
@@ -282,4 +282,100 @@ fn has_default_processes(manifest: &Manifest) -> bool {
     let servers = manifest.mcp_servers.iter().filter(|server| server.enabled && server.grant.is_none());
     let mut servers = servers.filter(|server| matches!(server.transport, Transport::Stdio { .. }));
     servers.next().is_some() || manifest.tools.iter().any(|tool| tool.grant.is_none())
+}
+
+/// Returns the servers, in the order of program.toml.
+fn servers(session: &InstallSession) -> Vec<Row> {
+    session.servers().iter().map(server_row).collect()
+}
+
+fn server_row(server: &McpServer) -> Row {
+    let name = server.name.to_string();
+    let (source, granted) = match &server.transport {
+        Transport::Stdio { command, .. } => {
+            (haft_import::hidden(&command.value).join(" "), server.grant.as_ref().map(rights))
+        }
+        // The query may contain a key. No process runs here.
+        Transport::Http { url, .. } => {
+            (url.value.split(['?', '#']).next().unwrap_or_default().to_owned(), Some(Vec::new()))
+        }
+    };
+    // The pins of the server's tools are in the user's own record, not in a program.lock that came with the folder.
+    let state = if server.pinned { "pinned" } else { "not pinned" };
+    Row {
+        kind: "mcp-server",
+        form: "MCP server",
+        enabled: server.enabled,
+        state,
+        source,
+        granted,
+        name,
+        ..Row::default()
+    }
+}
+
+fn rights(grant: &ProcessGrant) -> Vec<String> {
+    grant.all().iter().map(Right::to_string).collect()
+}
+
+/// Returns the skills that do not belong to a package.
+fn skills(session: &InstallSession) -> Vec<Row> {
+    let context = &session.context;
+    let mut shelf = Shelf::default();
+    if session.project.manifest.agent.skills {
+        if let Some(project) = context.sandbox.workspace().and_then(|place| Project::around(place).ok()) {
+            of_project(&project, &mut shelf);
+        }
+        of_person(&context.dirs.home, &mut shelf);
+    }
+    let row = |skill: &haft_core::skill::Shelved| Row {
+        name: skill.skill.name.clone(),
+        kind: "skill",
+        form: "skill",
+        description: Some(skill.skill.description.clone()).filter(|text| !text.is_empty()),
+        enabled: true,
+        state: "not pinned",
+        source: skill
+            .files
+            .folder()
+            .map_or_else(|| skill.origin.clone(), |place| place.display().to_string()),
+        ..Row::default()
+    };
+    shelf.skills().iter().map(row).collect()
+}
+
+/// The columns and their widths. With a space between columns the sum is 80.
+const COLUMNS: [(&str, usize); 5] = [("name", 18), ("kind", 13), ("from", 22), ("rights", 13), ("state", 10)];
+
+fn table(rows: &[Row]) -> String {
+    let head = line(COLUMNS.map(|(name, _)| name.to_owned()));
+    let mut text = format!("{DIM}{head}{DIM:#}\n");
+    for row in rows {
+        let version = row.version.as_deref().map(|version| format!(" {version}")).unwrap_or_default();
+        let state = if row.enabled { row.state } else { "off" };
+        let name = format!("{}{version}", row.name);
+        text += &line([name, row.form.to_owned(), row.source.clone(), kinds(row), state.to_owned()]);
+        text.push('\n');
+    }
+    text
+}
+
+fn line(cells: [String; 5]) -> String {
+    let cell = |(text, (_, width)): (String, (&str, usize))| format!("{:width$}", cut(&plain(&text), width));
+    let cells: Vec<String> = cells.into_iter().zip(COLUMNS).map(cell).collect();
+    cells.join(" ").trim_end().to_owned()
+}
+
+fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width { text.to_owned() } else { shortened(text, width.saturating_sub(1)) }
+}
+
+fn kinds(row: &Row) -> String {
+    let Some(granted) = row.granted.as_ref().filter(|granted| !granted.is_empty()) else {
+        return row.rights();
+    };
+    let default = row.has_default_processes.then_some("default");
+    let kinds: BTreeSet<&str> =
+        granted.iter().filter_map(|right| right.split('=').next()).chain(default).collect();
+    kinds.into_iter().collect::<Vec<_>>().join(" ")
 }

@@ -80,9 +80,9 @@ pub(super) struct Log {
     workers: bool,
 }
 
-/// How many calls to show.
+/// How many lines to show.
 #[derive(Clone, Copy, Debug)]
-enum Limit {
+pub(super) enum Limit {
     All,
     Last(usize),
 }
@@ -188,7 +188,6 @@ async fn follow(mut followed: Followed, filter: &Filter, terminal: Terminal) -> 
     }
 }
 
-/// Shows one call in full.
 fn one(id: &str, view: &View, is_whole: bool, terminal: Terminal) -> anyhow::Result<Exit> {
     let (found, broken) = view.find(id)?;
     warn(broken, terminal);
@@ -266,7 +265,6 @@ impl Printer {
 
 // A moment in the past as people write it. Refuses what could mean two things.
 
-/// A moment in the past.
 #[derive(Clone, Copy, Debug)]
 struct Since(Timestamp);
 

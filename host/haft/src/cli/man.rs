@@ -1,4 +1,5 @@
-//! `haft self man`: manual pages of haft and of each verb, generated from the output of `--help`.
+//! `haft self man` and `haft self schema`: manual pages of haft and of each verb, generated from the output of `--help`, and
+//! the JSON Schema of program.toml.
 
 use std::path::PathBuf;
 
@@ -7,6 +8,7 @@ use clap::Args;
 
 use super::terminal::Terminal;
 use super::{Cli, Exit};
+use haft_manifest as manifest;
 
 #[derive(Debug, Args)]
 pub(super) struct Man {
@@ -22,6 +24,16 @@ impl Man {
         clap_mangen::generate_to(Cli::grammar(), &self.folder)
             .with_context(|| format!("cannot write manual pages into `{folder}`"))?;
         terminal.message(format!("wrote manual pages to `{folder}`; read them with `man {folder}/haft.1`"));
+        Ok(Exit::Success)
+    }
+}
+
+#[derive(Debug, Args)]
+pub(super) struct Schema {}
+
+impl Schema {
+    pub(super) fn execute(self, terminal: Terminal) -> anyhow::Result<Exit> {
+        terminal.json_text(&serde_json::to_string_pretty(&manifest::json_schema())?)?;
         Ok(Exit::Success)
     }
 }

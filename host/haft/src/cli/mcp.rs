@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::Exit;
 use super::common::Common;
+use super::install_session::with_hint;
 use super::terminal::{Hinted, Terminal};
-use haft::program::{Ask, Program};
+use haft::program::Program;
 use haft_core::lookup::HostPrograms;
 use haft_core::report::plain;
 use haft_mcp::client::oauth::{Login, LoginError, Revoked};
@@ -72,7 +73,7 @@ struct LoginArgs {
 
 impl Mcp {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program_asking(terminal, false, Ask::Never).await?;
+        let program = common.load(terminal, &common.options(terminal, false)?).await?;
         match self.deed {
             Deed::Login(args) => log_in(&program, &args, terminal).await,
             Deed::Logout { server } => log_out(account(&program, &server)?.as_ref(), terminal).await,
@@ -205,9 +206,5 @@ fn seconds(time: SystemTime) -> u64 {
 }
 
 fn told(account: &Account, error: &LoginError) -> anyhow::Error {
-    let message = format!("MCP server `{}`: {error}", account.server());
-    match error.hint() {
-        Some(hint) => Hinted::new(message, hint).into(),
-        None => anyhow::Error::msg(message),
-    }
+    with_hint(error.hint(), format!("MCP server `{}`: {error}", account.server()))
 }

@@ -36,7 +36,6 @@ pub(super) struct ModelArgs {
 }
 
 impl ModelArgs {
-    /// Returns the settings of an agent with `tools`.
     pub(super) fn settings(&self, program: &Program, tools: &Toolbox) -> AgentSettings {
         let mut settings = program.agent_settings(tools, &self.tools);
         let budget = &mut settings.budget;
@@ -65,7 +64,6 @@ impl ModelArgs {
         given.chain(tools).flatten()
     }
 
-    /// Returns the model on the command line.
     pub(super) fn model(&self) -> ModelChoice {
         ModelChoice {
             provider: self.provider.clone(),
@@ -75,7 +73,6 @@ impl ModelArgs {
     }
 }
 
-/// Parses an amount of dollars.
 fn dollars(text: &str) -> Result<Cost, &'static str> {
     let amount: Option<f64> = text.strip_prefix('$').unwrap_or(text).parse().ok();
     let amount = amount.filter(|dollars| dollars.is_finite() && *dollars >= 0.0);

@@ -2,6 +2,7 @@
 //! Requests the vendors' lists and no model.
 
 use std::fmt::Write;
+use std::future::ready;
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,12 +10,11 @@ use tokio::task::JoinHandle;
 
 use super::Exit;
 use super::common::Common;
-use super::doctor::is_ollama_there;
-use super::terminal::{DIM, HEAD, Hinted, Terminal};
-use haft::program::{Ask, Listed, ModelChoice, Program};
-use haft_agent::provider::{ListedModel, ModelList, PROVIDERS, Prices, ProviderError};
+use super::doctor::{is_ollama_there, is_set};
+use super::terminal::{DIM, HEAD, Hinted, Terminal, counted, hint};
+use haft::program::{Listed, ModelChoice, Program};
+use haft_agent::provider::{ListedModel, ModelList, PROVIDERS, Prices};
 use haft_core::report::plain;
-use haft_manifest::SecretError;
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
@@ -42,24 +42,21 @@ struct Answered {
     provider: String,
     /// The models in use, and their purposes.
     used: Vec<(String, &'static str)>,
-    list: Result<ModelList, anyhow::Error>,
+    list: anyhow::Result<ModelList>,
 }
 
 impl Models {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let program = common.program_asking(terminal, false, Ask::Never).await?;
+        let program = common.load(terminal, &common.options(terminal, false)?).await?;
         let choices = self.choices(&program).await;
         let mut asked = Vec::new();
         for choice in &choices {
             asked.push(ask(&program, choice).await);
         }
         let mut answers = Vec::new();
-        for one in asked {
-            let answer = match one {
-                Ok(asked) => asked.answer().await,
-                Err(answer) => answer,
-            };
-            answers.push(answer.only(self.text.as_deref()));
+        for Asked { provider, used, list } in asked {
+            let list = list.await.unwrap_or_else(|error| Err(error.into()));
+            answers.push(Answered { provider, used, list }.only(self.text.as_deref()));
         }
         program.close().await;
         let keyless = if self.is_one() { Vec::new() } else { keyless(&choices) };
@@ -80,7 +77,6 @@ impl Models {
         self.provider.is_some() || self.base_url.is_some()
     }
 
-    /// Returns the providers to ask.
     async fn choices(&self, program: &Program) -> Vec<ModelChoice> {
         let of =
             |provider: Option<String>| ModelChoice { provider, base_url: self.base_url.clone(), model: None };
@@ -116,25 +112,19 @@ impl Models {
 struct Asked {
     provider: String,
     used: Vec<(String, &'static str)>,
-    list: JoinHandle<Result<ModelList, ProviderError>>,
-}
-
-impl Asked {
-    async fn answer(self) -> Answered {
-        let list = match self.list.await {
-            Ok(list) => list.map_err(anyhow::Error::from),
-            Err(error) => Err(error.into()),
-        };
-        Answered { provider: self.provider, used: self.used, list }
-    }
+    list: JoinHandle<anyhow::Result<ModelList>>,
 }
 
 /// Sends the request to one provider. All requests are concurrent, so that a provider without an answer delays no
 /// other.
-async fn ask(program: &Program, choice: &ModelChoice) -> Result<Asked, Answered> {
-    let name = || choice.provider.clone().unwrap_or_else(|| "openai".to_owned());
-    let failed = |error| Answered { provider: name(), used: Vec::new(), list: Err(error) };
-    let Listed { provider, is_used, has_models } = program.listed(choice).await.map_err(failed)?;
+async fn ask(program: &Program, choice: &ModelChoice) -> Asked {
+    let Listed { provider, is_used, has_models } = match program.listed(choice).await {
+        Ok(listed) => listed,
+        Err(error) => {
+            let provider = choice.provider.clone().unwrap_or_else(|| "openai".to_owned());
+            return Asked { provider, used: Vec::new(), list: tokio::spawn(ready(Err(error))) };
+        }
+    };
     let mut used = Vec::new();
     if has_models {
         let (complex, fast) = (provider.model().to_owned(), provider.model_fast().to_owned());
@@ -146,11 +136,8 @@ async fn ask(program: &Program, choice: &ModelChoice) -> Result<Asked, Answered>
         }
     }
     let name = provider.name().to_owned();
-    Ok(Asked { provider: name, used, list: tokio::spawn(async move { provider.models().await }) })
-}
-
-fn is_set(variable: &str) -> bool {
-    std::env::var_os(variable).is_some_and(|value| !value.is_empty())
+    let list = tokio::spawn(async move { provider.models().await.map_err(anyhow::Error::from) });
+    Asked { provider: name, used, list }
 }
 
 /// Returns the providers without a key, with the variable to set.
@@ -176,10 +163,7 @@ impl Answered {
 
     fn table(&self, list: &ModelList) -> String {
         let more = if list.is_cut { ", and more than are listed" } else { "" };
-        let count = match list.models.len() {
-            1 => "1 model".to_owned(),
-            count => format!("{count} models"),
-        };
+        let count = counted(list.models.len(), "model");
         let mut table = format!("{HEAD}{}{HEAD:#} {DIM}{count}{more}{DIM:#}\n", self.provider);
         let names: Vec<String> = list.models.iter().map(|model| plain(&model.name)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0).max("model".len());
@@ -229,12 +213,6 @@ impl Answered {
             "hint": error.and_then(hint),
         })
     }
-}
-
-/// Returns the hint of an error, if it has one.
-fn hint(error: &anyhow::Error) -> Option<String> {
-    let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
-    provider.or_else(|| error.downcast_ref::<SecretError>().and_then(SecretError::hint))
 }
 
 /// Formats dollars for a million tokens, with up to four decimals and no trailing zeros.

@@ -12,10 +12,9 @@ use serde_json::json;
 use super::Exit;
 use super::build::{self, relative};
 use super::common::Common;
-use super::terminal::Terminal;
+use super::terminal::{Terminal, counted};
 use haft::program::FILE_NAME;
 use haft_author::archive::Package;
-use haft_author::component::{self, Kind};
 use haft_author::declaration;
 use haft_author::pack::{self, Added};
 use haft_author::wit::Wit;
@@ -65,13 +64,7 @@ impl Pack {
         let made =
             std::fs::read(&self.what).with_context(|| format!("cannot read `{}`", self.what.display()))?;
         let wit = self.wit.as_ref().map(|path| Wit::read(path, self.world.as_deref())).transpose()?;
-        let component = match (Kind::detect(&made), &wit) {
-            (Kind::Module, Some(wit)) if !component::names_its_world(&made) => {
-                component::from_plain_module(made, wit)?
-            }
-            (Kind::Module, _) => component::from_module(&made)?,
-            _ => made,
-        };
+        let component = pack::component(made, wit.as_ref())?;
         let program = match named {
             Some(path) => Some(self.declared(path)?.ok_or_else(|| undeclared(&self.what, path))?),
             None => self.declared_beside()?,
@@ -148,12 +141,8 @@ impl Pack {
                 "  left out of program.toml: `{table}`, which is not part of a package"
             ));
         }
-        let (count, whole) = (package.entries.len(), pack::size(package.size()));
-        let files = if count == 1 { "file" } else { "files" };
-        terminal.message(format_args!(
-            "packed `{path}`: {count} {files}, {whole}, compressed {}",
-            pack::size(bytes)
-        ));
+        let (files, whole) = (counted(package.entries.len(), "file"), pack::size(package.size()));
+        terminal.message(format_args!("packed `{path}`: {files}, {whole}, compressed {}", pack::size(bytes)));
         terminal.message(format_args!("next: `haft add {path}` in the program that uses it"));
         Ok(Exit::Success)
     }

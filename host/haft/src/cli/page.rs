@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::common::Common;
 use super::pipes::signals;
 use super::terminal::{Terminal, told};
-use super::{Exit, trusted, verify};
+use super::{Exit, verify};
 use haft_core::event::Events;
 use haft_core::sync::Lock;
 use haft_core::tool::{Toolbox, bytes, tokens};
@@ -119,9 +119,8 @@ struct ProgramCatalogue {
 
 impl ProgramCatalogue {
     fn new(common: &Common, terminal: Terminal) -> anyhow::Result<Self> {
-        let (events, ask, usual) = (Events::none(), Ask::Never, common.options(terminal, false)?);
-        let trust = trusted::or_left_out(usual.trust.clone());
-        let options = Options { trust, events, ask, known_only: true, person: None, ..usual };
+        let (events, ask, usual) = (Events::none(), Ask::Never, common.lenient_options(terminal, false)?);
+        let options = Options { events, ask, known_only: true, person: None, ..usual };
         Ok(Self {
             common: common.clone(),
             options,

@@ -21,7 +21,6 @@ use haft_manifest::{self as manifest, Manifest};
 use haft_package::oci::{Content, OciError, Publication, Pushed, Reference, push};
 use haft_plugin_host::inspect::Sections;
 
-/// The prefix of annotations.
 const ANNOTATION: &str = "org.opencontainers.image.";
 
 #[derive(Debug, Args)]
@@ -102,7 +101,7 @@ impl Publish {
         if !is_right(&checked, terminal) {
             return Ok(None);
         }
-        let sections = checked.sections();
+        let sections = &checked.sections;
         let inner = sections.program.as_deref().map(|text| Manifest::parse(text, Path::new(FILE_NAME)));
         let beside = self.what.with_file_name(FILE_NAME);
         let manifest = match inner.transpose()? {

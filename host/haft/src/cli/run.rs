@@ -84,14 +84,14 @@ impl Run {
         }
         // A new prompt without the option ends plan mode; a continued task keeps it.
         if self.plan || prompt.is_some() {
-            conversation.dialogue.plan(self.plan);
+            conversation.dialogue.is_planning = self.plan;
         }
         let outcome = work(&mut conversation, prompt, &screen, terminal).await;
-        let (id, resumable) = (conversation.id(), conversation.resumable());
-        let is_planning = conversation.dialogue.is_planning();
+        let (id, resumable) = (conversation.dialogue.id(), conversation.resumable());
+        let is_planning = conversation.dialogue.is_planning;
         conversation.close().await;
         let resumed = |end| resume_command(end, resumable.as_deref(), self.schema.as_deref());
-        let cut_short = |end, why: &str| match screen.show() {
+        let cut_short = |end, why: &str| match screen.show {
             Show::Json => terminal.json_line(&cut_short(end, why, id.as_deref(), resumed(end).as_deref())),
             _ => Ok(()),
         };
@@ -107,7 +107,7 @@ impl Run {
             }
         };
         let resume = resumed(outcome.end);
-        if screen.show() == Show::Json {
+        if screen.show == Show::Json {
             terminal.json_line(&ended(&outcome, id.as_deref(), resume.as_deref()))?;
             return Ok(exit(&outcome));
         }
@@ -118,14 +118,13 @@ impl Run {
             None if !screen.has_shown() => terminal.answer(&outcome.text)?,
             None => {}
         }
-        if is_planning && outcome.end == End::Final && screen.show() == Show::All {
+        if is_planning && outcome.end == End::Final && screen.show == Show::All {
             tell_way_on(id.as_deref(), terminal);
         }
-        report_shortfall(&outcome, resume.filter(|_| screen.show() == Show::All), terminal);
+        report_shortfall(&outcome, resume.filter(|_| screen.show == Show::All), terminal);
         Ok(exit(&outcome))
     }
 
-    /// Returns the prompt with its attached files.
     fn prompt(&self) -> anyhow::Result<Option<Prompt>> {
         let text = self.prompt.as_deref().map(prompt).transpose()?;
         let mut attachments = Vec::new();
@@ -144,11 +143,11 @@ async fn work(
     screen: &Screen,
     terminal: Terminal,
 ) -> anyhow::Result<Option<Outcome>> {
-    if conversation.dialogue.is_planning() && screen.show() == Show::All {
+    if conversation.dialogue.is_planning && screen.show == Show::All {
         terminal.message(format_args!("{DIM}plan mode: tools only read{DIM:#}"));
     }
     let outcome = conversation.task(prompt).await?;
-    let is_plan = conversation.dialogue.is_planning()
+    let is_plan = conversation.dialogue.is_planning
         && outcome.as_ref().is_some_and(|outcome| outcome.end == End::Final);
     // The user can agree only to a displayed plan.
     if !is_plan || !screen.has_shown() || !terminal.has_person() {
@@ -157,7 +156,7 @@ async fn work(
     if !terminal.confirm("Carry out this plan with the rights of the program?").await? {
         return Ok(outcome);
     }
-    conversation.dialogue.plan(false);
+    conversation.dialogue.is_planning = false;
     conversation.task(Some(CARRY_OUT.into())).await
 }
 
@@ -179,7 +178,6 @@ fn prompt(text: &str) -> anyhow::Result<String> {
     Ok(prompt)
 }
 
-/// Returns the result of the task as JSON.
 fn ended(outcome: &Outcome, id: Option<&str>, resume: Option<&str>) -> Value {
     json!({
         "event": "ended",

@@ -79,7 +79,6 @@ impl Search {
     }
 }
 
-/// Prints the problems of a source.
 fn tell(answer: &SourceAnswer, is_offline: bool, terminal: Terminal) {
     let SourceAnswer { source, age, problem, left_out, is_cut, .. } = answer;
     if let Some(problem) = problem {

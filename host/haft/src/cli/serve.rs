@@ -1,7 +1,7 @@
 //! `haft serve`: serves the program's tools to MCP clients, on standard input and output or over HTTP. Standard
 //! output carries only the protocol.
 
-mod snippet;
+pub(super) mod snippet;
 
 use std::io::IsTerminal;
 use std::net::SocketAddr;
@@ -18,7 +18,7 @@ use self::snippet::Client;
 use super::common::{Common, propose_pane};
 use super::pipes::{signals_in_haste, streams};
 use super::terminal::Terminal;
-use super::{approvals, common, grant, page, trusted};
+use super::{approvals, common, grant, page};
 use crate::cli::Exit;
 use crate::cli::elicitation;
 use haft::program::{Dirs, Live, News, Options, ToolChoice, telemetry, widening};
@@ -100,25 +100,23 @@ impl Serve {
                 .warning("no sandbox: `bash` and commands have all your rights: files, processes, network");
         }
         answer_prometheus(self.metrics, terminal).await?;
-        let options = common.options(terminal, true)?;
-        let trust = trusted::or_left_out(options.trust.clone());
-        let options = Options { trust, pins_first_lists: true, ..options };
+        let options = Options { pins_first_lists: true, ..common.lenient_options(terminal, true)? };
         let (live, offers) =
             Live::start(options, self.choice(), move |news| report_news(terminal, &news)).await?;
-        let admission = self.admission(live.callers(), terminal).await?;
+        let admission = self.admission(live.callers.clone(), terminal).await?;
         let is_made_up = matches!(admission, Admission::Token(_)) && self.source().is_none();
-        let widening = grant::widening(widening(&Dirs::of_this_machine()?), live.begun(), terminal);
+        let widening = grant::widening(widening(&Dirs::of_this_machine()?), &live.begun, terminal);
         let offers =
-            offers.with_fallback(approvals::of_clients(live.begun(), terminal)?).with_widening(widening);
+            offers.with_fallback(approvals::of_clients(&live.begun, terminal)?).with_widening(widening);
         if std::io::stdin().is_terminal() {
             self.greet(&live, terminal);
         }
         let stop = CancellationToken::new();
         let (told, haste) = (stop.clone(), CancellationToken::new());
-        let drain = Drain { time: live.serve().drain, hurry: haste.clone() };
+        let drain = Drain { time: live.serve.drain, hurry: haste.clone() };
         let ending = tokio::spawn(signals_in_haste(told, haste));
         let shown = self.page.then(|| page::start(common, None, &stop, terminal)).transpose()?;
-        let (running, room, url) = (live.running(), room(live.serve()), live.serve().url.clone());
+        let (running, room, url) = (live.running.clone(), room(&live.serve), live.serve.url.clone());
         let (sender, readiness) = watch::channel(running.readiness());
         let watching = tokio::spawn(running.clone().watch_readiness(sender));
         let kept = tokio::spawn(live.keep());
@@ -151,11 +149,10 @@ impl Serve {
         exit
     }
 
-    /// Reports to the user at the terminal.
     fn greet(&self, live: &Live, terminal: Terminal) {
         // A client may share its terminal with haft's messages, and draw on it.
         if elicitation::present().is_some() {
-            propose_pane(live.is_without_pane(), terminal);
+            propose_pane(live.is_without_pane, terminal);
         }
         if self.http.is_none() {
             terminal.message(
@@ -211,10 +208,9 @@ impl Serve {
     }
 
     fn print(self, client: Client, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let own = std::env::current_exe().context("cannot find out where haft is")?;
         let variable = self.token_env.as_ref().map_or("HAFT_TOKEN", Variable::as_str);
         let server =
-            snippet::Server::new(&own, common.program.as_deref(), self.http, variable, self.words(common))?;
+            snippet::Server::new(common.program.as_deref(), self.http, variable, self.words(common))?;
         terminal.message(client.place());
         terminal.verbatim(&client.snippet(&server)?)?;
         Ok(Exit::Success)
@@ -238,7 +234,6 @@ fn room(serve: &manifest::Serve) -> Room {
     Room { sessions, connections }
 }
 
-/// Reads a token from any source of secrets.
 async fn read(source: &SecretSource, terminal: Terminal) -> anyhow::Result<Token> {
     let (dirs, manifest, redactor) = (Dirs::of_this_machine()?, Manifest::default(), terminal.redactor());
     let secret = Secrets::new(&manifest, &dirs.home, &redactor).read(source).await?;

@@ -14,7 +14,6 @@ use haft_core::tool::{Entry, Offer, Session, Toolbox, exposed_name};
 /// Maximum characters of a prompt's description in a list.
 const MAX_ABOUT: usize = 200;
 
-/// A prompt that the user can invoke.
 pub(super) struct ServerPrompt<'t> {
     /// The name after the `/`, as MCP clients know it.
     pub(super) name: String,

@@ -1,7 +1,7 @@
-//! `haft session list` and `haft session remove`: list and remove saved sessions.
+//! `haft session list`, `haft session remove` and `haft session undo`, also `/undo`: list and remove saved sessions, and report
+//! the restored files, the skipped files with the reason, and changes that haft does not record.
 
-use crate::cli::common::Common;
-use std::str::FromStr;
+use std::path::Path;
 
 use clap::Args;
 use jiff::Timestamp;
@@ -9,13 +9,16 @@ use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::Exit;
-use super::terminal::Terminal;
-use crate::cli::conversation::SessionName;
-use crate::cli::dialogue::hinted;
+use super::common::Common;
+use super::conversation::SessionName;
+use super::dialogue::hinted;
+use super::log::Limit;
+use super::terminal::{DIM, Terminal};
 use haft::program::Dirs;
 use haft_agent::provider::Message;
 use haft_agent::{End, Restored, Saved};
 use haft_core::report::{self, plain};
+use haft_core::undo::{Refusal, Undone, Which};
 
 /// Default number of displayed sessions: one screen.
 const DEFAULT_LINES: usize = 20;
@@ -51,19 +54,6 @@ pub(super) struct Remove {
     sessions: Vec<SessionName>,
 }
 
-/// The number of sessions to display.
-#[derive(Clone, Copy, Debug)]
-struct Limit(usize);
-
-impl FromStr for Limit {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = (text == "all").then_some(usize::MAX);
-        all.or_else(|| text.parse().ok()).map(Self).ok_or("expected a number or `all`")
-    }
-}
-
 impl List {
     pub(super) fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
         let dirs = Dirs::of_this_machine()?;
@@ -75,7 +65,11 @@ impl List {
         let begun = common.begun();
         let is_meant = |saved: &Saved| !self.here || saved.begun().is_some_and(|own| own.is_like(&begun));
         let meant: Vec<_> = all.into_iter().filter(is_meant).collect();
-        let left_out = meant.len().saturating_sub(self.lines.map_or(DEFAULT_LINES, |limit| limit.0));
+        let most = match self.lines.unwrap_or(Limit::Last(DEFAULT_LINES)) {
+            Limit::All => usize::MAX,
+            Limit::Last(count) => count,
+        };
+        let left_out = meant.len().saturating_sub(most);
         let mut text = String::new();
         for saved in meant.iter().skip(left_out) {
             match saved.restored() {
@@ -157,7 +151,90 @@ pub(super) fn shortened(text: &str) -> String {
     report::shortened(&plain(&text.split_whitespace().collect::<Vec<_>>().join(" ")), MAX_TITLE)
 }
 
-/// Returns a time in the time zone of this machine.
 pub(super) fn local(time: Timestamp) -> String {
     time.to_zoned(TimeZone::system()).strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// Maximum number of named paths, and of named calls. Further ones are counted.
+const MAX_NAMED: usize = 50;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The verb restores the files that plugins (also the built-in `edit` and `write`) changed in the last prompt with \
+changes. A file that was edited later is not restored, and is listed. Changes by `bash`, commands and MCP \
+servers are not undone; their calls are listed.
+
+Examples:
+  haft session undo                     the last changes of the newest session of this program in this folder
+  haft session undo 3f9ac801 --all")]
+pub(super) struct Undo {
+    /// The session: its id, the start of its id, or `last` for the newest session of this program in this folder
+    #[arg(value_name = "ID", default_value = "last")]
+    session: SessionName,
+    /// Undo all changes of the session
+    #[arg(long)]
+    all: bool,
+}
+
+impl Undo {
+    pub(super) fn execute(&self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
+        let saved = self.session.find(common)?;
+        let undone = saved.undo(if self.all { Which::All } else { Which::Last }).map_err(hinted)?;
+        let is_whole = undone.as_ref().is_none_or(|undone| undone.refused.is_empty());
+        tell_undone(undone.as_ref(), terminal);
+        Ok(if is_whole { Exit::Success } else { Exit::Tool })
+    }
+}
+
+/// Prints the result. `None` means that the session has no stored files.
+pub(super) fn tell_undone(undone: Option<&Undone>, terminal: Terminal) {
+    for line in lines(undone) {
+        match line {
+            Line::Told(text) => terminal.message(text),
+            Line::Refused(text) => terminal.warning(&text),
+            Line::Uncovered(text) => terminal.message(format_args!("{DIM}{text}{DIM:#}")),
+        }
+    }
+}
+
+/// Returns the result, for a user without a terminal.
+pub(super) fn undone_text(undone: Option<&Undone>) -> String {
+    let lines = lines(undone).into_iter().map(|line| match line {
+        Line::Told(text) | Line::Refused(text) | Line::Uncovered(text) => text,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+enum Line {
+    Told(String),
+    Refused(String),
+    Uncovered(String),
+}
+
+fn lines(undone: Option<&Undone>) -> Vec<Line> {
+    let nothing = Undone::default();
+    let Undone { restored, refused, uncovered } = undone.unwrap_or(&nothing);
+    let mut lines = Vec::new();
+    if restored.is_empty() && refused.is_empty() {
+        lines.push(Line::Told("this session has nothing to undo".to_owned()));
+    }
+    lines.extend(named(restored, "paths", |path| Line::Told(format!("restored: {}", shown(path)))));
+    let refusal = |Refusal { path, why }: &Refusal| Line::Refused(format!("`{}` {why}", shown(path)));
+    lines.extend(named(refused, "paths", refusal));
+    if !uncovered.is_empty() {
+        lines.push(Line::Uncovered("not undone, because haft saves no files for these calls:".to_owned()));
+    }
+    lines.extend(named(uncovered, "calls", |what| Line::Uncovered(format!("  {}", plain(what)))));
+    lines
+}
+
+/// Returns a line for each of the first items, and a line with the number of the others.
+fn named<T>(all: &[T], what: &str, line: impl Fn(&T) -> Line) -> Vec<Line> {
+    let more = all.len().saturating_sub(MAX_NAMED);
+    let counted = (more > 0).then(|| Line::Told(format!("and {more} {what} more")));
+    all.iter().take(MAX_NAMED).map(line).chain(counted).collect()
+}
+
+fn shown(path: &Path) -> String {
+    plain(&path.display().to_string())
 }

@@ -10,7 +10,6 @@ mod screen;
 mod stream;
 mod style;
 mod tracer;
-mod typing;
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal};
@@ -23,8 +22,9 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use self::stream::{Kind, Output, REDACTOR};
 use haft_agent::provider::ProviderError;
+use haft_core::call::ToolResult;
 use haft_core::event::{Event, Events};
-use haft_core::report::{Problem, Report, shortened};
+use haft_core::report::{Problem, Report, nearest, plain, shortened};
 use haft_core::secret::{Redactor, Stream};
 use haft_core::sync::Lock;
 use haft_core::tool::Difference;
@@ -32,15 +32,15 @@ use haft_manifest::SecretError;
 use haft_plugin_host::EVENT_TARGET;
 
 pub(super) use self::approval_prompt::Person;
+pub(super) use self::ask::{TTY, Typing};
 pub(super) use self::markdown::rendered;
 pub(super) use self::progress::rounded;
 pub(super) use self::screen::{Answers, Screen, Show};
-pub(super) use self::stream::reader_is_gone;
+pub(super) use self::stream::{is_hung_up, reader_is_gone};
 #[cfg(test)]
 pub(super) use self::style::written;
 pub(super) use self::style::{ADDED, Column, DIM, ERROR, FAILED, GOOD, HEAD, HINT, Style, WARNING};
-pub(super) use self::tracer::{HostCall, Tracer};
-pub(super) use self::typing::Typing;
+pub(super) use self::tracer::{Trace, Tracer};
 
 /// The output of haft, to a person or a program.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,6 @@ pub(super) struct Terminal {
     pub(super) json: bool,
 }
 
-/// An error with a hint.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(super) struct Hinted {
@@ -95,7 +94,6 @@ impl Terminal {
         Ok(self.json_text(&text?)?)
     }
 
-    /// Prints a JSON text.
     pub(super) fn json_text(self, text: &str) -> io::Result<()> {
         Output::Data.line(text, Kind::Json)
     }
@@ -110,7 +108,6 @@ impl Terminal {
         self.json_text(&value.to_string())
     }
 
-    /// Prints a message.
     pub(super) fn message(self, text: impl Display) {
         // If standard error is closed the message is lost.
         let _ = Output::Messages.line(&format!("{text}\n"), Kind::Page);
@@ -132,7 +129,6 @@ impl Terminal {
         Output::Data.width()
     }
 
-    /// Prints problems with their places.
     pub(super) fn report(self, report: &Report) {
         self.message(style::of_codes(&report.styled(Output::Messages.width())));
     }
@@ -166,7 +162,6 @@ impl Terminal {
         }
     }
 
-    /// Prints a warning.
     pub(super) fn warning(self, text: &str) {
         self.message(format_args!("{WARNING}warning:{WARNING:#} {text}"));
     }
@@ -176,8 +171,25 @@ impl Terminal {
         self.message(format_args!("{HINT}hint:{HINT:#} {hint}"));
     }
 
+    /// Prints the lines of `after` that are not in `before`.
+    pub(super) fn new_lines(self, before: &str, after: &str) {
+        for line in new_lines(before, after) {
+            self.message(format_args!("  + {line}"));
+        }
+    }
+
+    /// Prints the result of a call.
+    pub(super) fn result(self, result: &ToolResult) -> anyhow::Result<()> {
+        match (self.json, result.is_error) {
+            (true, _) => return self.json(result),
+            (false, true) => self.tool_error(&result.content),
+            (false, false) => self.answer(&result.content)?,
+        }
+        Ok(())
+    }
+
     /// Prints a tool's error with its `hint:` lines as hints.
-    pub(super) fn tool_error(self, text: &str) {
+    fn tool_error(self, text: &str) {
         for line in text.lines() {
             match line.strip_prefix("hint: ") {
                 Some(hint) => self.hint(hint),
@@ -229,8 +241,7 @@ impl Terminal {
     }
 }
 
-/// Returns the hint of an error, if it has one.
-fn hint(error: &anyhow::Error) -> Option<String> {
+pub(super) fn hint(error: &anyhow::Error) -> Option<String> {
     let provider = error.downcast_ref::<ProviderError>().and_then(ProviderError::hint);
     let secret = error.downcast_ref::<SecretError>().and_then(SecretError::hint);
     let own = error.downcast_ref::<Hinted>().map(|hinted| hinted.hint.clone());
@@ -292,7 +303,7 @@ impl io::Write for Log {
 }
 
 /// Returns the lines of `after` from the first to the last difference.
-pub(super) fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
+fn new_lines<'a>(before: &str, after: &'a str) -> Vec<&'a str> {
     let (old, new): (Vec<_>, Vec<_>) = (before.lines().collect(), after.lines().collect());
     let same = |pairs: &mut dyn Iterator<Item = (&&str, &&str)>| pairs.take_while(|(a, b)| a == b).count();
     let head = same(&mut old.iter().zip(&new));
@@ -313,6 +324,16 @@ pub(super) fn first_lines(text: &str, most: usize, characters: usize) -> (Vec<St
     let count = text.lines().count();
     let shown = if count < most.saturating_add(LEAST) { count } else { most };
     (text.lines().take(shown).map(|line| shortened(line, characters)).collect(), count - shown)
+}
+
+/// Returns a number with its noun: `1 tool`, `2 tools`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+/// Returns the end of a message about an unknown name: the most similar one, if there is any.
+pub(super) fn did_you_mean<'a>(name: &str, names: impl IntoIterator<Item = &'a str>) -> String {
+    nearest(name, names).map(|near| format!("; did you mean `{}`?", plain(near))).unwrap_or_default()
 }
 
 /// Returns the lines of a difference with their styles.
@@ -350,5 +371,16 @@ mod tests {
         );
         assert_eq!(first_lines(&text(4), 2, 9), (vec!["abc".to_owned(); 2], 2));
         assert_eq!(first_lines("", 2, 9), (vec![], 0));
+    }
+
+    #[test]
+    fn what_is_shown_is_what_is_new() {
+        let before = "[agent]\nallow = [\"a\"]\n\n[sandbox]\n";
+        let after = "[agent]\nallow = [\"a\", \"b\"]\n\n[sandbox]\n";
+        assert_eq!(new_lines(before, after), ["allow = [\"a\", \"b\"]"]);
+        assert_eq!(new_lines("a\n", "a\n\n[agent]\nallow = [\"b\"]\n"), ["", "[agent]", "allow = [\"b\"]"]);
+        assert_eq!(new_lines("[\n  \"a\",\n]\n", "[\n  \"a\",\n  \"b\",\n]\n"), ["  \"b\","]);
+        assert_eq!(new_lines("a\na\n", "a\na\na\n"), ["a"]);
+        assert_eq!(new_lines("", "x"), ["x"]);
     }
 }

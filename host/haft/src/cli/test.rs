@@ -50,7 +50,6 @@ pub(super) struct Test {
     seed: u64,
 }
 
-/// The results of all tests.
 #[derive(Default)]
 struct Tally {
     passed: usize,
@@ -59,7 +58,6 @@ struct Tally {
     time: Duration,
 }
 
-/// Runs tests and prints their results.
 struct Runner {
     terminal: Terminal,
     bench: Bench,
@@ -138,7 +136,6 @@ pub(super) async fn after_build(
     Ok(())
 }
 
-/// Loads the project's component for tests.
 async fn bench(project: &Project, terminal: Terminal, cancel: CancellationToken) -> anyhow::Result<Bench> {
     let dirs = Dirs::of_this_machine()?;
     let cache = Some(dirs.cache.join("components"));
@@ -197,7 +194,6 @@ impl Runner {
         self.always(&text)
     }
 
-    /// Calls each tool with random arguments.
     async fn property(&self, calls: usize, seed: u64, tally: &mut Tally) -> anyhow::Result<()> {
         self.page(&format!("random arguments, --seed {seed}"))?;
         for tool in self.bench.tools() {

@@ -9,7 +9,6 @@ use super::common::Common;
 use super::disclosure_sheet::Sheet;
 use super::log::grant;
 use super::terminal::{Column, Hinted, Style, Terminal};
-use super::trusted;
 use haft::program::{Ask, Options, Program};
 use haft_agent::provider::mend;
 use haft_core::call::ToolDef;
@@ -18,7 +17,6 @@ use haft_core::tool::{Entry, Toolbox, bytes, tokens};
 use haft_journal::Granted;
 use haft_mcp::client::exposed;
 
-/// Maximum characters of a description in the table.
 const MAX_DESCRIPTION: usize = 60;
 
 #[derive(Debug, Args)]
@@ -42,14 +40,18 @@ pub(super) struct Tools {
 
 impl Tools {
     pub(super) async fn execute(self, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        if let Some(name) = &self.name {
-            return Box::pin(self.one(name, common, terminal)).await;
-        }
         let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
-        let options = common.options(terminal, false)?;
-        let trust = trusted::or_left_out(options.trust.clone());
-        let program = common.load(terminal, &Options { ask, trust, ..options }).await?;
-        let uncallable = program.uncallable.clone();
+        let options = Options { ask, ..common.lenient_options(terminal, false)? };
+        let program = common.load(terminal, &options).await?;
+        let shown = match &self.name {
+            Some(name) => show(&program, name, terminal),
+            None => self.list(&program, terminal),
+        };
+        program.close().await;
+        shown.map(|()| Exit::Success)
+    }
+
+    fn list(&self, program: &Program, terminal: Terminal) -> anyhow::Result<()> {
         let toolbox = if self.agent { program.agent_tools(&[]) } else { program.toolbox.clone() };
         let tools = toolbox.offered();
         if terminal.json {
@@ -58,34 +60,22 @@ impl Tools {
                 let hooks: Vec<_> = program.hooks_of(&def.name).collect();
                 described(def, origin, asks(def), &hooks)
             });
-            terminal.json(&described.collect::<Vec<_>>())?;
-        } else {
-            terminal.data(&table(&tools))?;
-            if let Some(line) = unlisted(&toolbox) {
-                terminal.data(&line)?;
-            }
-            for line in &uncallable {
-                terminal.message(format!("not callable: {line}"));
-            }
-            for hook in program.hooks() {
-                terminal.message(format!("the hook `{}` {hook}", hook.name));
-            }
-            for line in mended_lines(&toolbox) {
-                terminal.message(line);
-            }
+            return terminal.json(&described.collect::<Vec<_>>());
         }
-        program.close().await;
-        Ok(Exit::Success)
-    }
-
-    async fn one(&self, name: &str, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
-        let ask = if self.refresh { Ask::Always } else { Ask::WhereUnknown };
-        let options = common.options(terminal, false)?;
-        let trust = trusted::or_left_out(options.trust.clone());
-        let program = common.load(terminal, &Options { ask, trust, ..options }).await?;
-        let shown = show(&program, name, terminal);
-        program.close().await;
-        shown.map(|()| Exit::Success)
+        terminal.data(&table(&tools))?;
+        if let Some(line) = unlisted(&toolbox) {
+            terminal.data(&line)?;
+        }
+        for line in &program.uncallable {
+            terminal.message(format!("not callable: {line}"));
+        }
+        for hook in program.hooks() {
+            terminal.message(format!("the hook `{}` {hook}", hook.name));
+        }
+        for line in mended_lines(&toolbox) {
+            terminal.message(line);
+        }
+        Ok(())
     }
 }
 
@@ -93,8 +83,12 @@ fn show(program: &Program, name: &str, terminal: Terminal) -> anyhow::Result<()>
     let Some(entry) = program.toolbox.find(name) else { return Err(unknown(name, &program.toolbox)) };
     let hooks: Vec<_> = program.hooks_of(&entry.def().name).collect();
     if terminal.json {
-        let value = described(entry.def(), entry.origin(), entry.asks(), &hooks);
-        terminal.json(&with_grant(value, entry))
+        let mut value = described(entry.def(), entry.origin(), entry.asks(), &hooks);
+        if let Some(value) = value.as_object_mut() {
+            value.insert("grant".to_owned(), json!(Granted::from(entry.grant())));
+            value.insert("digest".to_owned(), entry.digest().into());
+        }
+        terminal.json(&value)
     } else {
         Ok(terminal.data(&sheet(entry, &hooks, terminal))?)
     }
@@ -129,14 +123,6 @@ fn sheet(entry: &Entry, hooks: &[&str], terminal: Terminal) -> String {
     }
     sheet.line("costs", Style::new(), &format!("{bytes} bytes of a prompt, about {} tokens", tokens(bytes)));
     sheet.text
-}
-
-fn with_grant(mut value: Value, entry: &Entry) -> Value {
-    let more = json!({ "grant": Granted::from(entry.grant()), "digest": entry.digest() });
-    if let (Some(own), Value::Object(more)) = (value.as_object_mut(), more) {
-        own.extend(more);
-    }
-    value
 }
 
 fn described(def: &ToolDef, origin: &str, asks: bool, hooks: &[&str]) -> Value {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use super::terminal::Terminal;
-use haft::program::{Agreement, Ask, FirstList, Known, Options, Program, Trust, Untrusted};
+use haft::program::{Agreement, Ask, Known, Options, Program, Trust, Untrusted};
 use haft_core::report::plain;
 use serde_json::Value;
 
@@ -58,7 +58,6 @@ async fn agreed(options: &Options, terminal: Terminal) -> anyhow::Result<Program
 #[error("program.toml was not used: you did not agree to it")]
 struct Refused;
 
-/// Returns whether `error` is a missing consent to a program.toml.
 pub(super) fn is_refused(error: &anyhow::Error) -> bool {
     error.is::<Untrusted>() || error.is::<Refused>()
 }
@@ -120,7 +119,7 @@ pub(super) fn or_left_out(trust: Trust) -> Trust {
 async fn agreed_tools(program: Program, options: &Options, terminal: Terminal) -> anyhow::Result<Program> {
     let mut is_other = false;
     for first in &program.first_lists {
-        terminal.message(sheet(first));
+        terminal.message(first_list(&first.server.config().name, first.tools()));
         let question = format!("pin these tools of `{}` and use them?", first.server.config().name);
         if terminal.confirm(&question).await? {
             first.agree()?;
@@ -134,14 +133,13 @@ async fn agreed_tools(program: Program, options: &Options, terminal: Terminal) -
     Program::load(&options).await
 }
 
-/// Returns the text that the user reads before the question.
-fn sheet(first: &FirstList) -> String {
-    let name = &first.server.config().name;
-    format!("MCP server `{name}` lists these tools for the first time:{}", lines(first.tools()))
+/// Returns the text that the user reads before the first tools of the server `name` are pinned.
+pub(super) fn first_list(name: &str, tools: &[Value]) -> String {
+    format!("MCP server `{name}` lists these tools for the first time:{}", lines(tools))
 }
 
 /// Returns the name of each of `tools`, and its description as the model sees it, on lines of their own.
-pub(super) fn lines(tools: &[Value]) -> String {
+fn lines(tools: &[Value]) -> String {
     let mut sheet = String::new();
     for tool in tools {
         let text = |key: &str| tool.get(key).and_then(Value::as_str).unwrap_or_default();

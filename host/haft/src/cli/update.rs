@@ -1,6 +1,8 @@
 //! `haft update`: fetches installed entries again. Every difference from the agreed content is shown and needs
 //! consent; only identical content is accepted without a question.
 
+mod servers;
+
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -8,15 +10,14 @@ use self::servers::Servers;
 use super::Exit;
 use super::common::Common;
 use super::install_args::Rights;
-use super::install_consent::TerminalConsent;
-use super::install_session::{InstallSession, install_error, installed_json, named_signer, project_error};
+use super::install_session::{
+    InstallSession, TerminalConsent, install_error, installed_json, named_signer, project_error,
+};
 use super::terminal::Terminal;
 use super::trusted::Kept;
+use haft_core::report::plain;
 use haft_package::disclosure::Change;
-use haft_package::{Installed, PackageSource, Pin, ProjectEntry, Updated};
-
-mod newer;
-mod servers;
+use haft_package::{InstallError, Installed, Newer, PackageSource, Pin, ProjectEntry, Updated};
 
 #[derive(Debug, Args)]
 #[command(
@@ -39,14 +40,12 @@ pub(super) struct Update {
     key: Option<String>,
 }
 
-/// The result of one update.
 enum Outcome {
     Same,
     Updated(Value),
     Declined,
 }
 
-/// The results of all updates.
 #[derive(Default)]
 struct Outcomes {
     updated: Vec<Value>,
@@ -98,7 +97,7 @@ impl Update {
         if self.check {
             let (entries, _) = self.entries(&session, &Servers::default())?;
             return tokio::select! {
-                done = newer::check(&session, &entries, terminal) => done,
+                done = check(&session, &entries, terminal) => done,
                 _ = tokio::signal::ctrl_c() => Ok(Exit::Interrupted),
             };
         }
@@ -225,4 +224,74 @@ fn version_change(old: Option<&Pin>, new: &Pin) -> String {
         (None, Some(now)) => format!(" to {now}"),
         (_, None) => format!(" to {}", new.digest.short()),
     }
+}
+
+/// Looks for a newer version of each pinned entry. An error about one entry does not prevent the check of others.
+async fn check(
+    session: &InstallSession,
+    entries: &[ProjectEntry],
+    terminal: Terminal,
+) -> anyhow::Result<Exit> {
+    let (mut found, mut exit) = (Vec::new(), Exit::Success);
+    for entry in entries {
+        let name = entry.name.as_str();
+        let Some(pin) = session.project.lock.find(entry.kind, name) else {
+            terminal.message(format_args!(
+                "`{name}` is not pinned: run `haft add` to pin the entries of program.toml"
+            ));
+            continue;
+        };
+        match session.installer().newer(pin).await {
+            Ok(newer) => found.extend(told(pin, &newer, terminal)?),
+            Err(error) => {
+                fail(name, error, terminal);
+                exit = Exit::Failure;
+            }
+        }
+    }
+    if terminal.json {
+        terminal.json(&json!({ "newer": found }))?;
+    }
+    Ok(if exit == Exit::Success && !found.is_empty() { Exit::Tool } else { exit })
+}
+
+fn fail(name: &str, error: InstallError, terminal: Terminal) {
+    terminal.fail(&install_error(error).context(format!("cannot check for a newer `{name}`")));
+}
+
+/// Prints the result of a check. Returns it as data if there is a newer version.
+fn told(pin: &Pin, newer: &Newer, terminal: Terminal) -> anyhow::Result<Option<Value>> {
+    let name = pin.name.as_str();
+    let installed = pin.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+    let (what, command) = match newer {
+        Newer::Nothing => {
+            terminal.message(format_args!("`{name}`{installed} is the latest"));
+            return Ok(None);
+        }
+        Newer::Unlisted => {
+            let source = plain(&pin.source.to_string());
+            terminal.message(format_args!(
+                "`{name}`{installed}: `{source}` has no list of versions; `haft update {name}` looks"
+            ));
+            return Ok(None);
+        }
+        Newer::Version { version, source, is_renamed } => {
+            let renamed = if *is_renamed { format!(" --as {name}") } else { String::new() };
+            (
+                format!("{version}"),
+                format!("haft add {}{renamed}", shell_words::quote(&plain(&source.to_string()))),
+            )
+        }
+        Newer::Moved => ("another content".to_owned(), format!("haft update {name}")),
+    };
+    if !terminal.json {
+        terminal.data(&format!("{name}{installed} → {what}: `{command}`"))?;
+    }
+    let version = if let Newer::Version { version, .. } = newer { Some(version.to_string()) } else { None };
+    Ok(Some(json!({
+        "name": name,
+        "installed": pin.version.as_ref().map(ToString::to_string),
+        "version": version,
+        "command": command,
+    })))
 }

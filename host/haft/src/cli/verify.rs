@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
-use crate::cli::install_session::{InstallSession, project_error};
+use crate::cli::install_session::{InstallSession, kind_word, project_error};
 use haft_mcp::client::Server;
 use haft_package::signature::Signer;
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
@@ -20,29 +20,10 @@ pub(super) struct Verify {
     names: Vec<String>,
 }
 
-/// The kind of a verified entry.
-#[derive(Clone, Copy, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum What {
-    Package,
-    Plugin,
-    Server,
-}
-
-impl From<Kind> for What {
-    fn from(kind: Kind) -> Self {
-        match kind {
-            Kind::Package => Self::Package,
-            Kind::Plugin => Self::Plugin,
-        }
-    }
-}
-
-/// The result for an entry or a pin.
 #[derive(Serialize)]
 struct Found {
     name: String,
-    kind: What,
+    kind: &'static str,
     state: State,
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
@@ -117,7 +98,7 @@ async fn servers(session: &InstallSession, common: &Common, terminal: Terminal) 
 }
 
 fn verify_server(server: &Arc<Server>) -> Option<Found> {
-    let found = |state, why| Found { name: server.config().name.clone(), kind: What::Server, state, why };
+    let found = |state, why| Found { name: server.config().name.clone(), kind: "server", state, why };
     if !server.is_held() {
         return Some(found(State::Unpinned, Some("its tools may change: `pinned = false`".to_owned())));
     }
@@ -132,13 +113,14 @@ fn verify_all(session: &InstallSession, is_meant: impl Fn(&str) -> bool) -> Vec<
     let entries = entries.iter().filter(|entry| is_meant(entry.name.as_str()));
     let mut all: Vec<_> = entries.map(|entry| verify_entry(session, entry)).collect();
     let left = session.project.lock.pins.iter().filter(|pin| is_meant(pin.name.as_str()));
-    all.extend(left.filter(|pin| session.source(pin.kind, pin.name.as_str()).is_none()).map(left_over));
+    all.extend(left.filter(|pin| session.entry(pin.kind, pin.name.as_str()).is_none()).map(left_over));
     all
 }
 
 fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     let (kind, name, source) = (entry.kind, entry.name.as_str(), &entry.source);
-    let found = |state, why: Option<String>| Found { name: name.to_owned(), kind: kind.into(), state, why };
+    let found =
+        |state, why: Option<String>| Found { name: name.to_owned(), kind: kind_word(kind), state, why };
     let Some(pin) = session.project.lock.find(kind, name) else {
         return match (kind, source) {
             // The entry was written by hand, and accepts any content of the file.
@@ -168,7 +150,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
 /// Returns the result for a pin without an entry, after a change of program.toml by hand.
 fn left_over(pin: &Pin) -> Found {
     let why = Some("program.lock pins it, but program.toml has no such entry".to_owned());
-    Found { name: pin.name.to_string(), kind: pin.kind.into(), state: State::Bad, why }
+    Found { name: pin.name.to_string(), kind: kind_word(pin.kind), state: State::Bad, why }
 }
 
 fn line(found: &Found) -> String {

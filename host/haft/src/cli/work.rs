@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::common::Common;
 use super::pipes::signals;
 use super::serve::{answer_prometheus, report_news};
-use super::terminal::{Hinted, Terminal};
+use super::terminal::{Hinted, Terminal, counted};
 use super::trusted;
 use crate::cli::Exit;
 use haft::program::{Ask, Live, News, Options, Program};
@@ -99,17 +99,16 @@ impl Work {
         let (own, name, places) = (worker.clone(), name.to_owned(), self.places);
         let ready = move || {
             let tools = own.tools();
-            let count = tools.len();
-            let word = if count == 1 { "tool" } else { "tools" };
             terminal.message(format_args!(
-                "worker `{name}` takes calls: {count} {word} ({}), {places} at one time",
+                "worker `{name}` takes calls: {} ({}), {places} at one time",
+                counted(tools.len(), "tool"),
                 tools.join(", "),
             ));
         };
         let shipping = program.shipper(&worker).map(|shipper| tokio::spawn(shipper.run(stop.clone())));
         let on_news = move |news: News<'_>| report_news(terminal, &news);
         let live = Live::of_worker(options, program, read, worker.clone(), on_news);
-        let (running, kept) = (live.running(), tokio::spawn(live.keep()));
+        let (running, kept) = (live.running.clone(), tokio::spawn(live.keep()));
         let exit = tokio::select! {
             ended = worker.run(stop.clone(), ready) => ended.map(|()| Exit::Success).context("the worker \
                 cannot continue"),

@@ -8,12 +8,11 @@
 mod client;
 mod command;
 mod fetch;
-mod given;
 mod person;
-mod proposal;
 mod question;
 mod record;
 mod relay;
+mod rights;
 mod tools;
 mod trial;
 mod watch;
@@ -26,11 +25,10 @@ use clap::Args;
 
 use self::command::Wrapping;
 use self::fetch::{Fetch, has_network};
-pub(super) use self::given::distinct;
-use self::given::{Given, missing};
-pub(super) use self::proposal::right;
 use self::record::Record;
 use self::relay::{End, Relay};
+pub(super) use self::rights::{distinct, right};
+use self::rights::{given, missing};
 use self::trial::{Trial, pipes};
 use self::watch::Watcher;
 use super::Exit;
@@ -59,8 +57,8 @@ Examples:
 pub(super) struct Wrap {
     /// Grant this right: `read=DIR`, `write=DIR`, `host=HOST`, `network`, `service=SERVICE`, `env=NAME` or
     /// `credentials=STORE`
-    #[arg(long = "grant", value_name = "RIGHT", add = super::completions::rights())]
-    rights: Vec<Given>,
+    #[arg(long = "grant", value_name = "RIGHT", value_parser = given, add = super::completions::rights())]
+    rights: Vec<Right>,
     /// Show the tools of NAME that are held back, and ask for your consent
     #[arg(long, requires = "name", conflicts_with_all = ["rights", "command"])]
     tools: bool,
@@ -91,13 +89,11 @@ struct Start {
     asked: Vec<Right>,
     /// What a person agreed to, for these files.
     agreed: Vec<Right>,
-    /// What a person declined.
     declined: Vec<Right>,
     /// What a person agreed to before its files changed.
     outdated: Vec<Right>,
     /// The files that changed since.
     changed: Vec<PathBuf>,
-    /// The record.
     written: Wrapped,
     /// Whether a person has decided, and nothing more is asked for.
     is_decided: bool,
@@ -113,12 +109,11 @@ impl Wrap {
         if let Some(name) = self.name.as_deref().filter(|_| self.tools) {
             return person::show_tools(&dirs, name, terminal).await;
         }
-        let rights: Vec<Right> = self.rights.into_iter().map(|given| given.0).collect();
         if self.command.is_empty() {
-            return person::widen(&dirs, self.name.as_deref(), &rights, terminal).await;
+            return person::widen(&dirs, self.name.as_deref(), &self.rights, terminal).await;
         }
         let command = Wrapping::new(self.name, &self.command, &dirs.here)?;
-        let start = Start::new(dirs, command, rights, terminal)?;
+        let start = Start::new(dirs, command, self.rights, terminal)?;
         if start.is_decided {
             start.run().await
         } else if terminal.has_person() {
@@ -215,7 +210,7 @@ impl Start {
         let done = if is_given { "agreed to" } else { "not agreed to" };
         self.terminal.message(format_args!("{DIM}haft: {done}, noted in {}{DIM:#}", path.display()));
         if !is_given {
-            let again = plain(&given::line(&[], &self.command.name, &[]));
+            let again = plain(&rights::line(&[], &self.command.name, &[]));
             self.terminal.message(format_args!("{DIM}haft: `{again}` in a terminal asks again{DIM:#}"));
         }
         Ok(())
@@ -230,7 +225,7 @@ impl Start {
     fn leave_unfetched(&self) -> Exit {
         let Wrapping { name, words, .. } = &self.command;
         let (runner, again) =
-            (self.fetch.runner().unwrap_or_default(), given::line(&self.asked, name, words));
+            (self.fetch.runner().unwrap_or_default(), rights::line(&self.asked, name, words));
         self.terminal.message(plain(&format!(
             "haft: {name}: you did not agree, so `{runner}` did not fetch the server, and it cannot start: \
              `{again}` in a terminal asks again"
@@ -258,10 +253,10 @@ impl Start {
 
     /// What a person has to decide about, after `trial`.
     fn wanted(&mut self, trial: &Trial) -> anyhow::Result<Vec<Right>> {
-        let mut refused = proposal::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
+        let mut refused = rights::of_refusals(&trial.refused, &trial.grant, trial.words().as_deref());
         if self.fetch.runner().is_some() {
             // A runner that fetches the server from this machine has the network for that alone, too.
-            proposal::widen_services(&mut refused);
+            rights::widen_services(&mut refused);
         } else if self.asked.iter().any(reaches) {
             // The command line names all that it reaches; other attempts are reported alone.
             refused.retain(|right| !reaches(right));
@@ -275,7 +270,7 @@ impl Start {
     /// The same of what the command line and the client's configuration name, and of what was agreed to before the files
     /// changed.
     fn configured(&self) -> Vec<Right> {
-        let named = proposal::configured(&self.command);
+        let named = rights::configured(&self.command);
         self.undecided([self.asked.clone(), self.outdated.clone(), named].concat())
     }
 
@@ -295,7 +290,7 @@ impl Start {
             Some(runner) if has_network(slice::from_ref(right)) => {
                 format!("  network, until `{}` has fetched it", plain(runner))
             }
-            _ => format!("  {}", plain(&given::explained(right))),
+            _ => format!("  {}", plain(&rights::explained(right))),
         }));
         if self.has_answered {
             lines.extend([String::new(), "The server starts without them, but may not work.".to_owned()]);
@@ -347,12 +342,10 @@ impl Start {
     }
 }
 
-/// Returns whether it is a right to connect.
 fn reaches(right: &Right) -> bool {
     matches!(right, Right::Host(_) | Right::Service(_))
 }
 
-/// Returns files for a sentence.
 fn listed(files: &[PathBuf]) -> String {
     let files: Vec<String> = files.iter().map(|file| format!("`{}`", file.display())).collect();
     files.join(", ")

@@ -2,7 +2,6 @@
 //! is offered as one tool, and loaded when it is first called or inspected. No agent has a right that its caller
 //! lacks.
 
-mod check;
 mod part;
 mod ready;
 mod tool;
@@ -12,13 +11,14 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use self::tool::AgentTool;
+use self::part::Part;
+use self::tool::{AgentTool, Kind, Own};
 use super::contribution::{Contribution, Merged, NewTool};
 use super::options::{Ask, Options};
 use super::rights::Rights;
 use super::server_set::Servers;
-use super::under::{self, Said, Under};
-use super::{ModelChoice, chosen_tools, family, patterns, watching};
+use super::under::{self, Under};
+use super::{ModelChoice, Program, chosen_tools, family, patterns};
 use haft_core::limit::Limits;
 use haft_core::report::Problem;
 use haft_core::sync::Lock;
@@ -60,12 +60,8 @@ impl Agents {
 
     /// Ends the processes of the loaded programs, concurrently and within a few seconds.
     pub(super) async fn close(&self) {
-        let mut closing = JoinSet::new();
-        for tool in &self.tools {
-            let tool = tool.clone();
-            closing.spawn(async move { tool.close().await });
-        }
-        drop(closing.join_all().await);
+        let closing = self.tools.iter().cloned().map(|tool| async move { tool.close().await });
+        drop(closing.collect::<JoinSet<_>>().join_all().await);
     }
 }
 
@@ -84,20 +80,25 @@ impl Agents {
     ) -> Contribution {
         let Rights { options, loaded, manifest, dirs, files, .. } = rights;
         let outer = options.under.as_ref();
-        let hooks = outer.map(Under::hooks).unwrap_or_default();
-        let hooks: Vec<_> = hooks.iter().chain(&merged.rest.hooks).cloned().collect();
+        let hooks = outer.iter().flat_map(|outer| &outer.hooks).chain(&merged.rest.hooks);
+        let hooks: Vec<_> = hooks.cloned().collect();
         let (rules, mut found) = (chosen_tools::rules(manifest, &dirs.home), Contribution::default());
-        let (tool, grant) = match &declared.kind {
+        let (kind, grant) = match &declared.kind {
             AgentKind::Program(program) => {
                 let grant = under::most(files, &merged.toolbox, manifest);
                 // The agent works in its own folder, where a relative path names another file.
                 let rules =
                     files.base().map_or_else(|| rules.clone(), |base| rules.clone().based(base.path()));
-                let said = Said { manifest, rules, under: outer };
-                let chain = loaded.family.chain().to_vec();
-                let under = Under::new(said, grant.clone(), rights.target.clone(), chain, hooks);
+                let under = Under {
+                    most: grant.clone(),
+                    backend: rights.target.clone(),
+                    chain: loaded.family.chain.clone(),
+                    bounds: under::bounds(manifest, rules, outer),
+                    denied: under::denied(manifest, outer),
+                    hooks,
+                };
                 let options = for_agent(options, family::file(manifest, program, &dirs.home), under);
-                (AgentTool::of_program(declared, options, grant.clone()), grant)
+                (Kind::Program(Box::new(Own::new(options))), grant)
             }
             AgentKind::Part { tools, .. } => {
                 let chosen = tools.as_ref().map(|tools| tools.value.as_slice());
@@ -105,13 +106,13 @@ impl Agents {
                 found.problems.extend(misnamed);
                 let grant = under::most(files, &toolbox, manifest);
                 let toolbox = toolbox.ruled(&rules);
-                let toolbox = toolbox.bounded(outer.map(Under::bounds).unwrap_or_default());
-                let toolbox = watching::on(&toolbox, &hooks);
-                let part = part::Part::new(loaded, declared, toolbox, files, self.choice.clone());
-                (AgentTool::of_part(declared, part, grant.clone()), grant)
+                let toolbox = toolbox.bounded(outer.map_or(&[], |outer| &outer.bounds));
+                let toolbox = chosen_tools::hooked(&toolbox, &hooks);
+                let part = Part::new(loaded, declared, toolbox, files, self.choice.clone());
+                (Kind::Part(Box::new(part)), grant)
             }
         };
-        match tool.map(Arc::new) {
+        match AgentTool::new(declared, kind, grant.clone()).map(Arc::new) {
             Ok(tool) => {
                 let origin = format!("`[[agents]]` at {}", manifest.source.place(declared.name.span));
                 let limits = Limits { time: declared.timeout, ..Limits::default() };
@@ -166,4 +167,60 @@ fn for_agent(options: &Options, program: PathBuf, under: Under) -> Options {
         machines: options.machines.of_another(),
         ..options.clone()
     }
+}
+
+// Checks the agents of a program without asking a model: loads each agent as for its first call.
+
+impl Program {
+    /// Returns the errors of the agents, and the permissions that they request and do not get.
+    pub async fn agent_problems(&self) -> Vec<Problem> {
+        let mut problems = Vec::new();
+        for tool in &self.agents.tools {
+            problems.extend(of_agent(tool).await);
+        }
+        problems
+    }
+
+    /// Returns the agents by their names, each with its provider and model, or the error.
+    pub async fn agent_models(&self) -> Vec<(String, Result<(String, String), String>)> {
+        let mut models = Vec::new();
+        for tool in &self.agents.tools {
+            let ready = tool.ready().await;
+            let model =
+                ready.map(|ready| (ready.provider.name().to_owned(), ready.provider.model().to_owned()));
+            models.push((tool.place().0.to_owned(), model.map_err(|error| format!("{error:#}"))));
+        }
+        models
+    }
+}
+
+async fn of_agent(tool: &AgentTool) -> Vec<Problem> {
+    let (name, span) = tool.place();
+    let at = |text: String| Problem::new(format!("agent `{name}`: {text}")).at(span, "this agent");
+    let mut problems = Vec::new();
+    match tool.program().await {
+        Err(error) => return vec![at(first_line(&error))],
+        Ok(Some(program)) => {
+            let told = |problem: &Problem| {
+                let own = at(problem.message().to_owned());
+                let own = problem.hints().iter().fold(own, Problem::hint);
+                if problem.is_warning() { own.warning() } else { own }
+            };
+            problems.extend(program.problems.iter().map(told));
+            problems.extend(program.misnamed_agent_tools(false).0.iter().map(told));
+        }
+        Ok(None) => {}
+    }
+    // A missing part may exist at the time of the call.
+    let model = tool.ready().await.err().filter(|_| problems.iter().all(Problem::is_warning));
+    problems
+        .extend(model.map(|error| at(format!("it cannot ask its model: {}", first_line(&error))).warning()));
+    problems
+}
+
+/// Returns the first line of a report, which is the error.
+fn first_line(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let line = text.lines().next().unwrap_or_default();
+    line.strip_prefix("error: ").unwrap_or(line).to_owned()
 }

@@ -8,9 +8,9 @@ use super::options::{Options, Target};
 use super::rights::Rights;
 use super::{Dirs, children};
 use haft_core::report::{Problem, Report};
-use haft_manifest::{BackendTable, ContainerEngine, Manifest};
+use haft_manifest::{BackendTable, Manifest};
 use haft_sandbox::native::is_of_target;
-use haft_sandbox::{self, Backend, BackendConfig, BackendError, Engine, HostContext, Place};
+use haft_sandbox::{self, Backend, BackendConfig, BackendError, HostContext, Place};
 
 /// Returns the backend with its native tools, or the native tools of this machine.
 pub(super) async fn contribution(rights: &Rights<'_>) -> anyhow::Result<Contribution> {
@@ -93,7 +93,7 @@ fn two_targets(manifest: &Manifest, target: &Target) -> Option<Problem> {
 /// Returns the selected backend, if any. An agent of another program has that program's backend.
 pub(super) fn chosen(manifest: &Manifest, options: &Options, dirs: &Dirs) -> Option<BackendConfig> {
     match &options.under {
-        Some(under) => under.backend().cloned(),
+        Some(under) => under.backend.clone(),
         None => choice(manifest, &options.target, dirs),
     }
 }
@@ -106,7 +106,6 @@ fn without_effect(manifest: &Manifest, options: &Options) -> Option<Problem> {
     is_named.then(|| Problem::new(text).warning())
 }
 
-/// Returns the selected backend, if any.
 fn choice(manifest: &Manifest, target: &Target, dirs: &Dirs) -> Option<BackendConfig> {
     let written = &manifest.backend;
     if target.here {
@@ -141,13 +140,9 @@ pub(super) fn is_without_pane(manifest: &Manifest, target: &Target) -> bool {
 }
 
 fn of_table(manifest: &Manifest, table: &BackendTable, dirs: &Dirs) -> BackendConfig {
-    let engine = table.engine.map(|engine| match engine {
-        ContainerEngine::Docker => Engine::Docker,
-        ContainerEngine::Podman => Engine::Podman,
-    });
     let config = table.ssh_config.as_ref().map(|path| manifest.resolve(&path.value, &dirs.home));
     let place = match (&table.container, &table.ssh) {
-        (Some(name), _) => Place::Container { name: name.clone(), engine },
+        (Some(name), _) => Place::Container { name: name.clone(), engine: table.engine },
         (None, Some(target)) => Place::Ssh { target: target.value.clone(), config },
         (None, None) => Place::Local,
     };

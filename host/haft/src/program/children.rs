@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::contribution::{Contribution, NewTool};
 use super::packages::{self, Installed};
-use super::plugins::offers;
+use super::patterns::select;
 use super::rights::Rights;
 use super::under;
 use haft_core::grant::{Grant, RightsTable, SandboxMode};
@@ -87,7 +87,7 @@ pub(super) fn commands(rights: &Rights<'_>) -> Contribution {
     for (Installed { declared, bundle, .. }, processes) in rights.installed.iter().zip(&rights.of_packages) {
         let (program, span) = (declared.name.as_str(), declared.name.span);
         for (tool, own) in bundle.manifest.tools.iter().zip(&processes.commands) {
-            if !offers(declared, &command::exposed_name(program, tool.name.as_str())) {
+            if !select(declared.tools.as_deref(), &command::exposed_name(program, tool.name.as_str())) {
                 continue;
             }
             let env = tool.env.iter().filter(|name| declared.grant.env.contains(name));

@@ -1,14 +1,15 @@
-//! Tools that the user selected by name (`--tools`, `[agent] tools`), and the rules for calls in `[agent]`. A name
-//! without a tool is refused; a name that cannot be checked yet is reported. `haft_core::tool` matches calls
-//! against the rules.
+//! Tools that the user selected by name (`--tools`, `[agent] tools`), the rules for calls in `[agent]`, and the hooks that
+//! see calls. A name without a tool is refused; a name that cannot be checked yet is reported. `haft_core::tool` matches
+//! calls against the rules.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Program;
 use super::patterns::{Idle, OF_BUILTINS, Why, idle, near};
 use haft_core::report::{Problem, Report};
 use haft_core::skill::ReadSkill;
-use haft_core::tool::{Rule, Rules, Toolbox};
+use haft_core::tool::{Hook, Rule, Rules, Toolbox};
 use haft_manifest::{Located, Manifest, RulePattern, ToolPattern};
 use haft_sandbox::native::NATIVE;
 
@@ -114,24 +115,22 @@ impl Program {
 
     /// Returns the errors of rules and hooks that match no tool, and the patterns that cannot be checked yet.
     pub fn misnamed_rules(&self) -> (Vec<Problem>, Vec<String>) {
-        let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill(&[]));
-        for (effect, rule) in self.manifest.agent.rules.all() {
+        let rules = self.manifest.agent.rules.all().map(|(effect, rule)| {
             let place = format!("`{}` in `[agent]`", effect.as_str());
-            for idle in self.idle(&tools, [rule.value.tools()]) {
-                match idle.why {
-                    Why::Nothing(_) => wrong.push(idle.problem(&place).at(rule.span, "this rule")),
-                    Why::Unseen(_) => unknown.push(format!("{place}: {idle}")),
-                }
-            }
-        }
-        for plugin in self.manifest.plugins.iter().filter(|plugin| plugin.enabled) {
+            (place, rule.value.tools(), rule.span, "this rule")
+        });
+        let plugins = self.manifest.plugins.iter().filter(|plugin| plugin.enabled);
+        let hooks = plugins.flat_map(|plugin| plugin.hooks.iter().flatten().map(move |hook| (plugin, hook)));
+        let hooks = hooks.map(|(plugin, pattern)| {
             let place = format!("`hooks` of plugin `{}`", plugin.name.as_str());
-            for pattern in plugin.hooks.iter().flatten() {
-                for idle in self.idle(&tools, [&pattern.value]) {
-                    match idle.why {
-                        Why::Nothing(_) => wrong.push(idle.problem(&place).at(pattern.span, "this pattern")),
-                        Why::Unseen(_) => unknown.push(format!("{place}: {idle}")),
-                    }
+            (place, &pattern.value, pattern.span, "this pattern")
+        });
+        let (mut wrong, mut unknown, tools) = (Vec::new(), Vec::new(), self.with_read_skill(&[]));
+        for (place, pattern, span, label) in rules.chain(hooks) {
+            for idle in self.idle(&tools, [pattern]) {
+                match idle.why {
+                    Why::Nothing(_) => wrong.push(idle.problem(&place).at(span, label)),
+                    Why::Unseen(_) => unknown.push(format!("{place}: {idle}")),
                 }
             }
         }
@@ -142,5 +141,33 @@ impl Program {
     pub(super) fn report_of_rules(&self) -> Option<Report> {
         let (wrong, _) = self.misnamed_rules();
         (!wrong.is_empty()).then(|| self.manifest.report(wrong))
+    }
+}
+
+/// A hook, and the tools whose calls it sees.
+#[derive(Clone)]
+pub(super) struct Watching {
+    pub(super) tools: Vec<ToolPattern>,
+    pub(super) hook: Arc<dyn Hook>,
+    /// Whether the hook is unavailable, so that every call that it should see is refused.
+    pub(super) is_absent: bool,
+}
+
+impl Watching {
+    pub(super) fn sees(&self, tool: &str) -> bool {
+        self.tools.iter().any(|pattern| pattern.matches(tool))
+    }
+}
+
+/// Returns the tools with these hooks, in the order of program.toml.
+pub(super) fn hooked(tools: &Toolbox, hooks: &[Watching]) -> Toolbox {
+    hooks.iter().fold(tools.clone(), |tools, watching| tools.hooked(&watching.tools, &watching.hook))
+}
+
+impl std::fmt::Debug for Watching {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { tools, hook, is_absent } = self;
+        let mut shown = f.debug_struct("Watching");
+        shown.field("tools", tools).field("hook", &hook.name()).field("is_absent", is_absent).finish()
     }
 }

@@ -4,12 +4,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::chosen_tools::Watching;
 use super::machines::Placed;
 use super::patterns::Unseen;
 use super::rights::Rights;
 use super::server_pins::FirstList;
 use super::server_set::Servers;
-use super::watching::Watching;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::{Problem, Span};

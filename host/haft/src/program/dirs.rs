@@ -2,18 +2,21 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
 use anyhow::Context;
 use etcetera::BaseStrategy;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
+use tempfile::NamedTempFile;
 
 use haft_agent::Sessions;
 use haft_core::encoding::hex;
-use haft_core::grant::{CredentialStore, Grant, Root, in_home};
+use haft_core::grant::{CredentialStore, Grant, Root, Why, in_home};
+use haft_manifest::Manifest;
 use haft_page::Desk;
 use haft_sandbox::process::{caches, private};
 use haft_state::Homes;
@@ -81,6 +84,11 @@ impl Dirs {
         })
     }
 
+    /// Returns where relative paths of `manifest` start: in its folder, or without a file in the current one.
+    pub(super) fn base<'a>(&'a self, manifest: &'a Manifest) -> &'a Path {
+        if manifest.file().is_some() { &manifest.folder } else { &self.here }
+    }
+
     /// Returns the caches of commands that work in `workspace`.
     pub(super) fn caches_of(&self, workspace: &Root) -> PathBuf {
         let parts = std::iter::once(workspace.real().as_os_str().as_encoded_bytes());
@@ -143,7 +151,7 @@ impl Dirs {
         let told = self.state.join("told");
         // Without a record the notice is repeated.
         let noted = create_private(&told).and_then(|()| File::create_new(told.join(what)));
-        !noted.is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists)
+        !noted.is_err_and(|error| error.kind() == ErrorKind::AlreadyExists)
     }
 
     /// Returns the directory of the records of `haft wrap`: below [`Self::config`].
@@ -189,9 +197,7 @@ impl Dirs {
         }
         let mut own = Vec::new();
         for directory in [&self.cache, &self.state, &self.config, &self.plugin_state, &self.processes] {
-            if let Some(directory) = made(directory)? {
-                own.push(Root::resolve(Path::new("/"), directory)?);
-            }
+            own.extend(made(directory)?);
         }
         Ok(self.own.get_or_init(|| own))
     }
@@ -207,9 +213,9 @@ impl Dirs {
     pub(super) fn closed(&self) -> io::Result<Grant> {
         let grant = self.own()?.iter().cloned().fold(Grant::none(), Grant::with_hidden);
         let stores = self.credentials().iter().cloned();
-        let grant = stores.fold(grant, |grant, (store, root)| grant.with_store(store, root));
-        let installed = made(&self.store)?.map(|store| Root::resolve(Path::new("/"), store)).transpose()?;
-        Ok(installed.into_iter().fold(grant, Grant::with_fixed))
+        let closing = |grant: Grant, (store, root)| grant.with_hidden_because(Why::Store(store), root);
+        let grant = stores.fold(grant, closing);
+        Ok(made(&self.store)?.into_iter().fold(grant, Grant::with_fixed))
     }
 
     /// Returns [`Self::own`] and [`Self::answers_for_read`], which can never be granted.
@@ -220,7 +226,7 @@ impl Dirs {
     /// Returns the directory that only the built-in `read` opens. Creates it, because only an existing directory can
     /// be closed.
     pub(super) fn answers_for_read(&self) -> io::Result<Option<Root>> {
-        made(&self.answers)?.map(|directory| Root::resolve(Path::new("/"), directory)).transpose()
+        made(&self.answers)
     }
 }
 
@@ -230,23 +236,27 @@ fn own_name<'p>(workspace: &Path, name: Option<&str>, parts: impl Iterator<Item 
     let folder = workspace.file_name().unwrap_or_default().to_string_lossy();
     // A file name has at most 255 bytes.
     let folder: String = folder.chars().take(MAX_FOLDER_NAME).collect();
-    let digest = parts.fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
-    let key = hex(&digest.finalize());
+    let key = key_of(parts);
     let name = [Some(folder.as_str()), name].into_iter().flatten().collect::<Vec<_>>().join("-");
     let key = key.get(..16).unwrap_or_default();
     format!("{name}-{key}")
 }
 
-fn made(directory: &Path) -> io::Result<Option<&Path>> {
-    match create_private(directory) {
-        Ok(()) => Ok(Some(directory)),
-        Err(error) if is_forbidden(&error) => Ok(None),
-        Err(error) => Err(error),
-    }
+/// Returns a text that identifies `parts`, none of which contains a NUL.
+pub(super) fn key_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
+    let add = |digest: Sha256, part: &[u8]| digest.chain_update(part).chain_update([0]);
+    hex(&parts.into_iter().fold(Sha256::new(), add).finalize())
 }
 
-fn is_forbidden(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied)
+/// Creates a directory; `None` if haft cannot.
+fn made(directory: &Path) -> io::Result<Option<Root>> {
+    match create_private(directory) {
+        Ok(()) => Ok(Some(Root::resolve(Path::new("/"), directory)?)),
+        Err(error) if matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// Creates a directory and its parents, accessible to this user alone.
@@ -254,6 +264,29 @@ pub(super) fn create_private(directory: &Path) -> io::Result<()> {
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory).map_err(|error| {
         io::Error::new(error.kind(), format!("cannot create directory `{}`: {error}", directory.display()))
     })
+}
+
+/// Reads at most `most` bytes of a record; `None` if it does not exist.
+pub(super) fn read_record(file: &Path, most: u64) -> io::Result<Option<Vec<u8>>> {
+    let file = match File::open(file) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let mut text = Vec::new();
+    file.take(most).read_to_end(&mut text)?;
+    Ok(Some(text))
+}
+
+/// Writes a record to the disk, accessible to this user alone. It replaces `file` once the caller persists it.
+pub(super) fn new_record(file: &Path, content: &impl Serialize) -> io::Result<NamedTempFile> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    create_private(folder)?;
+    let mut new = NamedTempFile::new_in(folder)?;
+    serde_json::to_writer(&mut new, content)?;
+    new.flush()?;
+    new.as_file().sync_all()?;
+    Ok(new)
 }
 
 // The search for the credential stores of this machine, done once, when grants are made. Reads only the configuration
@@ -291,11 +324,8 @@ fn is_kept_in(place: &Path) -> bool {
 
 /// Returns the files that `IdentityFile` names in `~/.ssh/config`.
 fn keys_of_ssh(home: &Path) -> Vec<PathBuf> {
-    let mut config = String::new();
-    let Ok(file) = File::open(home.join(".ssh/config")) else { return Vec::new() };
-    if file.take(MAX_CONFIG).read_to_string(&mut config).is_err() {
-        return Vec::new();
-    }
+    let config = read_record(&home.join(".ssh/config"), MAX_CONFIG).ok().flatten();
+    let config = config.and_then(|text| String::from_utf8(text).ok()).unwrap_or_default();
     config.lines().filter_map(identity).map(|path| in_home(Path::new(&path), home)).collect()
 }
 

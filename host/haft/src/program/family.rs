@@ -7,15 +7,14 @@ use super::grants::closing;
 use haft_core::grant::{Grant, Root};
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
-use haft_manifest::Secrets;
-use haft_manifest::{AgentKind, AgentTool, Located, Manifest};
+use haft_manifest::{AgentKind, AgentTool, Located, Manifest, Secrets};
 use haft_package::lock_path;
 
 /// The name of a program file.
 pub const FILE_NAME: &str = "program.toml";
 
 /// Maximum depth of agents that call each other: as many as a user can follow.
-pub const MAX_DEPTH: usize = 4;
+pub(super) const MAX_DEPTH: usize = 4;
 
 /// Maximum number of direct and indirect agent programs: each is read at every start.
 const MAX_PROGRAMS: usize = 64;
@@ -24,8 +23,10 @@ const MAX_PROGRAMS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct Family {
     /// The files of the calling programs, and of the program itself.
-    chain: Vec<PathBuf>,
-    members: Vec<Manifest>,
+    pub(super) chain: Vec<PathBuf>,
+    /// The agent programs, and the program itself before the removal of parts: tools may not write the files that these
+    /// name.
+    pub(super) members: Vec<Manifest>,
     /// The files of the members, without links.
     seen: Vec<PathBuf>,
     /// The files of the members, by every path that names them.
@@ -41,9 +42,7 @@ impl Family {
         let mut family = Self { chain: above.to_vec(), ..Self::default() };
         let mut chain = above.to_vec();
         family.visit(manifest, home, &mut chain)?;
-        if !manifest.path.as_os_str().is_empty() {
-            family.chain.push(canonical(&manifest.path));
-        }
+        family.chain.extend(manifest.file().map(canonical));
         Ok(family)
     }
 
@@ -96,21 +95,6 @@ impl Family {
             .then(|| format!("a program may have at most {MAX_PROGRAMS} agent programs"))
     }
 
-    /// Returns the files of the calling programs, and of the program itself.
-    pub(super) fn chain(&self) -> &[PathBuf] {
-        &self.chain
-    }
-
-    pub(super) fn members(&self) -> &[Manifest] {
-        &self.members
-    }
-
-    /// Also closes the files that `manifest` names to tools. `manifest` is the program before the removal of parts.
-    pub(super) fn keep_sealed(&mut self, manifest: Manifest) {
-        self.members.push(manifest);
-    }
-
-    /// Returns the errors of the program's own agents.
     pub(super) fn problems(&self) -> impl Iterator<Item = &Problem> {
         self.broken.iter().map(|(_, problem)| problem)
     }

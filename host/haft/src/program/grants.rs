@@ -7,11 +7,14 @@ mod process;
 use std::path::{Path, PathBuf};
 
 pub(super) use self::links::refuse_links;
-pub(super) use self::process::{ProcessRights, Processes, needed};
-pub use self::process::{is_of_system, usual_rights};
+use self::process::needed;
+pub(super) use self::process::{ProcessRights, Processes};
+pub use self::process::{is_of_system, usual_rights, wrapped};
 use super::allow::Allow;
 use super::{Dirs, start_up};
-use haft_core::grant::{CredentialStore, Grant, Right, RightsTable, Root, SandboxMode, Service, in_home};
+use haft_core::grant::{
+    CredentialStore, Grant, Right, RightsTable, Root, SandboxMode, Service, Why, in_home,
+};
 use haft_core::report::{Problem, Report, Span, nearest};
 use haft_core::tool::Widening;
 use haft_manifest::{GrantTable, Located, Manifest, Package, Plugin, Seal};
@@ -94,9 +97,6 @@ pub(super) struct Grants<'a> {
     pub(super) problems: Vec<Problem>,
 }
 
-/// Whether a granted path may be a file.
-type IsFile = fn(&Root) -> bool;
-
 impl<'a> Grants<'a> {
     /// Creates the grants of `manifest`, with the additions `allow` for one run.
     pub(super) fn new(manifest: &'a Manifest, dirs: &'a Dirs, allow: &'a [Allow]) -> anyhow::Result<Self> {
@@ -110,20 +110,17 @@ impl<'a> Grants<'a> {
         dirs.create()?;
         let grant = Grant::sandbox(sandbox.mode, root(&dirs.data)?, [root(&dirs.temporary)?]);
         let mut grant = if let Some(written) = &sandbox.workspace {
-            let workspace = self.written(&written.value, Some(written.span), start_up::is_file)?;
+            let workspace = self.written(&written.value, Some(written.span), false)?;
             grant.with_write(workspace.clone()).with_workspace(workspace)
         } else {
             self.with_default_workspace(grant, caller)?
         };
         if let Some(read) = &sandbox.read {
-            let mut roots = Vec::with_capacity(read.len());
-            for written in read {
-                roots.push(self.written(&written.value, Some(written.span), start_up::is_file)?);
-            }
-            grant = narrowed(&grant, &roots);
+            let roots = read.iter().map(|written| self.written(&written.value, Some(written.span), false));
+            grant = narrowed(&grant, &roots.collect::<anyhow::Result<Vec<_>>>()?);
         }
         for written in &sandbox.write {
-            grant = grant.with_write(self.written(&written.value, Some(written.span), start_up::is_file)?);
+            grant = grant.with_write(self.written(&written.value, Some(written.span), false)?);
         }
         grant = with_caches(grant.with_network(sandbox.opens_network()), sandbox.mode, dirs)?;
         grant = sandbox.single_hosts().iter().cloned().fold(grant, Grant::with_child_host);
@@ -168,7 +165,7 @@ impl<'a> Grants<'a> {
     pub(super) fn plugins(&mut self, sandbox: &Grant) -> anyhow::Result<Vec<Grant>> {
         let manifest = self.manifest;
         let grant = |plugin: &Plugin| {
-            let grant = self.table(&plugin.grant)?;
+            let grant = self.table(&plugin.grant, false)?;
             self.of_plugin(plugin, grant, sandbox)
         };
         manifest.plugins.iter().map(grant).collect()
@@ -182,8 +179,7 @@ impl<'a> Grants<'a> {
         sandbox: &Grant,
     ) -> anyhow::Result<Vec<Grant>> {
         let is_of_processes = declared.source.value.is_foreign() || bundle.agent_plugin.is_some();
-        let table = if is_of_processes { Self::table_of_process } else { Self::table };
-        let granted = table(self, &declared.grant)?;
+        let granted = self.table(&declared.grant, is_of_processes)?;
         let (mut grants, mut all_asked) = (Vec::new(), Vec::new());
         for (plugin, _, _) in bundle.components() {
             let asked = self.asked_of(declared, (plugin.name.as_str(), &plugin.grant));
@@ -237,23 +233,14 @@ impl<'a> Grants<'a> {
         Ok(grant.with_protected_paths_of(&self.protected()))
     }
 
-    /// Returns the grant in a table of rights.
-    pub(super) fn table(&mut self, table: &GrantTable) -> anyhow::Result<Grant> {
-        self.table_with(table, start_up::is_file)
-    }
-
-    /// Returns the grant in the table of a process, which may name files.
-    fn table_of_process(&mut self, table: &GrantTable) -> anyhow::Result<Grant> {
-        self.table_with(table, |root| root.path().is_file())
-    }
-
-    fn table_with(&mut self, table: &GrantTable, is_file: IsFile) -> anyhow::Result<Grant> {
+    /// Returns the grant in a table of rights, which may name files if it is that of a process.
+    pub(super) fn table(&mut self, table: &GrantTable, is_of_process: bool) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
         for right in table.rights() {
             let written = if matches!(right, Right::Read(_)) { &table.read } else { &table.write };
             grant = with_right(grant, &right, |path| {
                 let located = written.iter().find(|located| located.value == path);
-                self.written(path, located.map(|located| located.span), is_file)
+                self.written(path, located.map(|located| located.span), is_of_process)
             })?;
         }
         let (grant, absent) = self.denied(grant, &table.deny)?;
@@ -281,20 +268,20 @@ impl<'a> Grants<'a> {
                 let text = format!("`{}` in `deny` does not exist", root.path().display());
                 problems.push(Problem::new(text).warning().at(written.span, "blocked once it exists"));
             }
-            grant = grant.with_denied(root);
+            grant = grant.with_hidden_because(Why::Denied, root);
         }
         Ok((grant, problems))
     }
 
-    /// Resolves a directory that program.toml names at `span`, or a file for which `is_file` holds. A directory that
-    /// cannot be opened is a problem, not an error: it may be created before the first call.
-    fn written(&mut self, path: &Path, span: Option<Span>, is_file: IsFile) -> anyhow::Result<Root> {
+    /// Resolves a directory that program.toml names at `span`, a start-up file or, if `takes_files`, any file. A
+    /// directory that cannot be opened is a problem, not an error: it may be created before the first call.
+    fn written(&mut self, path: &Path, span: Option<Span>, takes_files: bool) -> anyhow::Result<Root> {
         let granted_here =
             |problem: Problem| span.into_iter().fold(problem, |it, span| it.at(span, "granted here"));
         let root = directory(path, self.base(), self.dirs)
             .map_err(|problem| self.manifest.report(vec![granted_here(problem)]))?;
         if let Err(error) = root.open()
-            && !is_file(&root)
+            && !(start_up::is_file(&root) || takes_files && root.path().is_file())
         {
             let path = root.path().display();
             let problem = Problem::new(format!("granted directory `{path}` cannot be opened: {error}"));
@@ -307,10 +294,8 @@ impl<'a> Grants<'a> {
         Ok(root)
     }
 
-    /// Returns where relative paths of program.toml start.
     fn base(&self) -> &'a Path {
-        let folder = self.manifest.folder.as_path();
-        if folder.as_os_str().is_empty() { &self.dirs.here } else { folder }
+        self.dirs.base(self.manifest)
     }
 
     /// Returns the paths closed to every tool of the program except the built-in file tools.
@@ -347,7 +332,6 @@ fn narrowed(grant: &Grant, read: &[Root]) -> Grant {
     grant.intersect(&all)
 }
 
-/// Fails if the workspace is closed to tools.
 fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
     let Some(workspace) = grant.base() else { return Ok(()) };
     let Some(closed) = grant.closed_at(workspace.real()).filter(|_| grant.hides(workspace)) else {
@@ -369,13 +353,12 @@ fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     for (seal, path) in manifest.sealed(&dirs.home) {
         grant = closing(grant, seal, absolute(&path)?);
     }
-    if !manifest.path.as_os_str().is_empty() {
-        grant = grant.with_fixed(absolute(&manifest.path)?).with_fixed(absolute(&lock_path(&manifest.path))?);
+    if let Some(file) = manifest.file() {
+        grant = grant.with_fixed(absolute(file)?).with_fixed(absolute(&lock_path(file))?);
     }
     Ok(grant)
 }
 
-/// Returns `grant`, closed to a file.
 pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
     match seal {
         Seal::Hidden => grant.with_hidden(root),
@@ -396,8 +379,7 @@ pub(super) fn fetch(manifest: &Manifest, dirs: &Dirs, allow: &[Allow]) -> anyhow
     let grant = opened.fold(grant, Grant::with_credentials);
     let nothing = Manifest::default();
     let grants = Grants::new(&nothing, dirs, allow)?;
-    let needs = needed(&[], &dirs.here, dirs).into_iter().filter(|path| path.exists());
-    let build = grants.of_child(Grant::none(), needs.map(|path| root(&path)).collect::<anyhow::Result<_>>()?);
+    let build = grants.of_child(Grant::none(), needed(&[], &dirs.here, dirs))?;
     Ok(FetchGrants { fetch: grant.with_protected_paths_of(&grants.protected()), build })
 }
 

@@ -9,7 +9,7 @@ use super::contribution::{Contribution, NewTool};
 use super::patterns::server_prefix;
 use super::rights::Rights;
 use super::skill_servers::declared_skills;
-use super::{Program, chosen_tools, packages, watching};
+use super::{Program, chosen_tools, packages};
 use haft_agent::{with_agents_md, with_skills};
 use haft_core::grant::{Grant, Root};
 use haft_core::limit::Limits;
@@ -70,10 +70,7 @@ impl Program {
     /// Returns the skills for an agent with the tools of `patterns` or, without patterns, of `[agent] tools`. Skills of
     /// MCP servers are included only if these patterns name them.
     fn skills_of(&self, patterns: &[ToolPattern]) -> Shelf {
-        let named = match &self.manifest.agent.tools {
-            Some(allowed) if patterns.is_empty() => Some(allowed.value.as_slice()),
-            _ => (!patterns.is_empty()).then_some(patterns),
-        };
+        let named = self.named(patterns);
         let is_named = |name: &str| named.is_none_or(|all| all.iter().any(|one| one.matches(name)));
         let is_meant = |skill: &Shelved| skill.files.folder().is_some() || is_named(&skill.skill.name);
         self.guidance().skills.only(is_meant)
@@ -103,7 +100,7 @@ impl Program {
                 tracing::warn!("skills cannot be read: {error}");
             }
         }
-        watching::on(&tools.ruled(&chosen_tools::rules(&self.manifest, &self.dirs.home)), &self.hooks)
+        chosen_tools::hooked(&tools.ruled(&chosen_tools::rules(&self.manifest, &self.dirs.home)), &self.hooks)
     }
 }
 
@@ -111,7 +108,7 @@ impl Program {
 pub(super) fn skill_offers(rights: &Rights<'_>) -> Contribution {
     let Rights { manifest, installed, dirs, .. } = rights;
     let (mut shelf, mut found) = (Shelf::default(), Contribution::default());
-    let has_file = manifest.agent.skills && !manifest.path.as_os_str().is_empty();
+    let has_file = manifest.agent.skills && manifest.file().is_some();
     if let Some(Ok(root)) = has_file.then(|| Root::resolve(&dirs.here, &manifest.folder)) {
         of_folder(&root, &mut shelf);
     }

@@ -56,25 +56,19 @@ impl InstallContext {
         let mut grants = Grants::new(manifest, &dirs, &options.allow)?;
         let sandbox = grants.sandbox(None)?.tools;
         let declared = grants.plugins(&sandbox)?;
-        let (fetch_grants, store) =
-            (grants::fetch(manifest, &dirs, &options.allow)?, Store::new(&dirs.store));
         let credentials = CredentialFiles::from_environment(&dirs.home);
-        let access = Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() };
-        let (confiner, engine) = (options.confiner.clone().unwrap_or_default(), OnceLock::new());
-        let (options, progress) = (options.clone(), Progress::default());
-        let root = TrustRoot::in_folder(&dirs.config);
         Ok(Self {
+            store: Store::new(&dirs.store),
+            access: Access { credentials, programs: HostPrograms::of(&sandbox), ..Access::default() },
+            root: TrustRoot::in_folder(&dirs.config),
+            progress: Progress::default(),
+            fetch_grants: grants::fetch(manifest, &dirs, &options.allow)?,
+            confiner: options.confiner.clone().unwrap_or_default(),
+            options: options.clone(),
+            engine: OnceLock::new(),
             dirs,
-            store,
-            access,
-            root,
-            progress,
             sandbox,
-            fetch_grants,
-            confiner,
-            options,
             declared,
-            engine,
         })
     }
 

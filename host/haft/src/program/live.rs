@@ -2,7 +2,6 @@
 //! again when its files change. If program.toml becomes invalid, the last snapshot stays in use. MCP servers
 //! with an unchanged declaration keep running with their state.
 
-mod about;
 mod audience;
 
 use std::path::PathBuf;
@@ -10,8 +9,7 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use self::about::about;
-use self::audience::{Audience, View};
+use self::audience::{Audience, about};
 use super::dirs::create_private;
 use super::{Ask, Known, Options, Placement, Program, Running, Trust, Untrusted, replicas, servers};
 use haft_agent::Begun;
@@ -57,12 +55,16 @@ pub struct Live {
     /// The directory of agreements, which no tool writes.
     agreements: PathBuf,
     is_complete: bool,
-    running: Running,
-    serve: Serve,
-    /// The callers, if callers are identified.
-    callers: Option<Callers>,
-    is_without_pane: bool,
-    begun: Begun,
+    /// The running resources.
+    pub running: Running,
+    /// `[serve]` as of the start: the number of clients, and the URL.
+    pub serve: Serve,
+    /// The callers, if `[[serve.callers]]` existed at the start. The set of callers changes with the program.
+    pub callers: Option<Callers>,
+    /// Whether commands ran without a pane at the start and neither program.toml nor the command line decided that.
+    pub is_without_pane: bool,
+    /// The program's name and place as of the start.
+    pub begun: Begun,
     placement: Placement,
     /// Whether workers may have tools of MCP servers that only the workers know.
     has_worker_servers: bool,
@@ -108,70 +110,52 @@ impl Live {
         if choice.for_callers && program.left_out.has_callers() {
             return Err(Untrusted(Box::new(program.agreement.clone())).into());
         }
-        options.trust = program.trusted_from_now_on(&options.trust);
-        let (files, running) = (program.files.clone(), Running::default());
-        running.put(&program);
         read_skills(&program).await;
         let (first, problems) = snapshot(&program, &choice)?;
         if is_complete && !problems.is_empty() {
             on_news(News::Problems(&program.manifest.report(problems)));
         }
-        let (publisher, offers) = Publisher::new(first);
-        let offers = replicas::shared(offers, &program, &running, choice.for_callers);
-        let (on_news, serve) = (Box::new(on_news), program.manifest.serve.clone());
-        let is_without_pane = program.is_without_pane;
         let rules = if choice.for_callers { audience::rules(&program).await? } else { Vec::new() };
-        let live = Self {
+        let callers = Some(Callers::default()).filter(|_| !rules.is_empty());
+        if let Some(callers) = &callers {
+            callers.replace(rules).await?;
+        }
+        let (publisher, offers) = Publisher::new(first);
+        let served = Self::new(options, Audience::Clients(publisher), &program, read, Box::new(on_news));
+        let offers = replicas::shared(offers, &program, &served.running, choice.for_callers);
+        let has_worker_servers = has_worker_servers(&program);
+        Ok((Self { choice, is_complete, callers, has_worker_servers, ..served }, offers))
+    }
+
+    /// Creates the served `program`, whose files were read at `read`. All of its tools are loaded, and have no callers.
+    fn new(
+        mut options: Options,
+        audience: Audience,
+        program: &Program,
+        read: Moment,
+        on_news: Box<NewsHandler>,
+    ) -> Self {
+        options.trust = program.trusted_from_now_on(&options.trust);
+        let running = Running::default();
+        running.put(program);
+        Self {
             options,
-            choice,
-            audience: Audience::Clients(publisher),
-            files,
+            choice: ToolChoice::default(),
+            audience,
+            files: program.files.clone(),
             read,
             started: read,
             agreements: program.dirs.trust(),
-            is_complete,
+            is_complete: true,
             running,
-            serve,
-            callers: told_apart(rules).await?,
-            is_without_pane,
+            serve: program.manifest.serve.clone(),
+            callers: None,
+            is_without_pane: program.is_without_pane,
             begun: program.begun(),
             placement: program.placement.clone(),
-            has_worker_servers: has_worker_servers(&program),
+            has_worker_servers: false,
             on_news,
-        };
-        Ok((live, offers))
-    }
-
-    /// Returns `[serve]` as of the start: the number of clients, and the URL.
-    pub fn serve(&self) -> &Serve {
-        &self.serve
-    }
-
-    /// Returns the callers, if `[[serve.callers]]` existed at the start. The set of callers changes with the
-    /// program.
-    pub fn callers(&self) -> Option<Callers> {
-        self.callers.clone()
-    }
-
-    /// Returns whether commands ran without a pane at the start and neither program.toml nor the command line
-    /// decided that.
-    pub fn is_without_pane(&self) -> bool {
-        self.is_without_pane
-    }
-
-    /// Returns the program's name and place as of the start.
-    pub fn begun(&self) -> &Begun {
-        &self.begun
-    }
-
-    /// Returns the placement of the tools.
-    pub fn placement(&self) -> &Placement {
-        &self.placement
-    }
-
-    /// Returns the running resources.
-    pub fn running(&self) -> Running {
-        self.running.clone()
+        }
     }
 
     /// Loads pending parts and changes, until serving ends.
@@ -215,8 +199,12 @@ impl Live {
     /// ended; otherwise the change does not take effect.
     async fn has_ended_outdated(&self) -> bool {
         let Some(confiner) = &self.options.confiner else { return true };
-        let ended = confiner.end_outdated().await;
-        ended.map_err(|error| (self.on_news)(News::Broken(&error.into()))).is_ok()
+        self.or_told(confiner.end_outdated().await).is_some()
+    }
+
+    /// Returns the value; reports an error, with which the last snapshot stays in use.
+    fn or_told<T, E: Into<anyhow::Error>>(&self, result: Result<T, E>) -> Option<T> {
+        result.map_err(|error| (self.on_news)(News::Broken(&error.into()))).ok()
     }
 
     /// Returns whether the files have changed and the kernel does not protect them from tools.
@@ -271,44 +259,31 @@ impl Live {
     async fn load_asking(&mut self, ask: Ask, is_last: bool) -> Option<bool> {
         let servers = self.running.servers();
         let mark = self.placement.gate().map_or(0, |gate| gate.mark());
-        match Program::load(&Options { ask, servers, ..self.options.clone() }).await {
-            Ok(program) => {
-                let program = self.audience.own(program);
-                program.notices.iter().for_each(|notice| (self.on_news)(News::Notice(notice)));
-                let is_last = is_last || program.servers.unknown().is_empty();
-                // A rule without a tool may be meant to refuse a call.
-                if let Some(report) = program.report_of_rules() {
-                    (self.on_news)(News::Broken(&report.into()));
-                    return None;
-                }
-                let (snapshot, problems) = self.admitting(&program).await?;
-                let wrong = [program.problems.clone(), problems].concat();
-                if !wrong.is_empty() && is_last {
-                    (self.on_news)(News::Problems(&program.manifest.report(wrong)));
-                }
-                if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
-                    (self.on_news)(News::Problems(&report));
-                }
-                if !self.workers_follow(&program, mark).await {
-                    return None;
-                }
-                let is_other = self.audience.publish(snapshot, &program);
-                let is_other = is_other.inspect_err(|error| (self.on_news)(News::Broken(error))).ok()?;
-                self.files.clone_from(&program.files);
-                self.placement = program.placement.clone();
-                self.has_worker_servers = has_worker_servers(&program);
-                self.running.put(&program);
-                Some(is_other)
-            }
-            Err(error) => {
-                (self.on_news)(News::Broken(&error));
-                None
-            }
+        let loaded = Program::load(&Options { ask, servers, ..self.options.clone() }).await;
+        let program = self.audience.own(self.or_told(loaded)?);
+        program.notices.iter().for_each(|notice| (self.on_news)(News::Notice(notice)));
+        let is_last = is_last || program.servers.unknown().is_empty();
+        // A rule without a tool may be meant to refuse a call.
+        self.or_told(program.report_of_rules().map_or(Ok(()), Err))?;
+        let (snapshot, problems) = self.admitting(&program).await?;
+        let wrong = [program.problems.clone(), problems].concat();
+        if !wrong.is_empty() && is_last {
+            (self.on_news)(News::Problems(&program.manifest.report(wrong)));
         }
+        if let Some(report) = self.choice.misnamed(&program).filter(|_| is_last) {
+            (self.on_news)(News::Problems(&report));
+        }
+        if !self.workers_follow(&program, mark).await {
+            return None;
+        }
+        let is_other = self.or_told(self.audience.publish(snapshot, &program))?;
+        self.files.clone_from(&program.files);
+        self.placement = program.placement.clone();
+        self.has_worker_servers = has_worker_servers(&program);
+        self.running.put(&program);
+        Some(is_other)
     }
-}
 
-impl Live {
     /// Returns the snapshot of `program`, and replaces the admitted callers by its callers. `None` after an
     /// error, which is reported.
     async fn admitting(&self, program: &Program) -> Option<(ToolSnapshot, Vec<Problem>)> {
@@ -320,7 +295,7 @@ impl Live {
             }
             anyhow::Ok(served)
         };
-        admit.await.inspect_err(|error| (self.on_news)(News::Broken(error))).ok()
+        self.or_told(admit.await)
     }
 }
 
@@ -336,16 +311,6 @@ impl Program {
             Trust::Agreed => Known::default(),
         })
     }
-}
-
-/// Returns the callers by `rules`; `None` without rules.
-async fn told_apart(rules: Vec<haft_callers::Rule>) -> anyhow::Result<Option<Callers>> {
-    if rules.is_empty() {
-        return Ok(None);
-    }
-    let callers = Callers::default();
-    callers.replace(rules).await?;
-    Ok(Some(callers))
 }
 
 /// Requests the lists of MCP servers, which cache the answers. A failure has the name of its server.
@@ -427,7 +392,6 @@ fn snapshot(program: &Program, choice: &ToolChoice) -> anyhow::Result<(ToolSnaps
         (None, Some(server)) => snapshot.of_server(server.clone()),
         (None, None) => snapshot,
     };
-    let views = views.into_iter().map(|View { name, toolbox }| (name, toolbox));
     Ok((snapshot.with_callers(views), problems))
 }
 

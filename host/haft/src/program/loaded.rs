@@ -5,17 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Dirs;
-use super::family::FILE_NAME;
-use super::family::Family;
+use super::family::{FILE_NAME, Family};
 use super::options::Options;
 use super::skill_servers::skill_servers;
 use super::trust::{Agreement, Known, LeftOut, Trust, Untrusted};
-use super::under::Under;
 use super::upstream;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
-use haft_manifest::Secrets;
-use haft_manifest::{Located, Manifest};
+use haft_manifest::{Located, Manifest, Secrets};
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
 /// The files of a program on this machine. Grants nothing.
@@ -48,7 +45,7 @@ impl Loaded {
         let declares = options.under.is_none();
         let faults = if declares { with_skill_servers(&mut manifest, &dirs) } else { Vec::new() };
         let (store, redactor) = (Store::new(&dirs.store), options.redactor.clone());
-        let above = options.under.as_ref().map_or(&[][..], Under::chain);
+        let above = options.under.as_ref().map_or(&[][..], |under| under.chain.as_slice());
         let mut family = Family::read(&manifest, above, &dirs.home)?;
         let agreement = Agreement::new(&manifest, &lock, &family, &dirs);
         let left_out = trusted(&options.trust, &agreement, &mut manifest, &mut family)?;
@@ -80,8 +77,7 @@ impl Loaded {
 
     /// Returns the files that define the program.
     pub(super) fn files(&self) -> Vec<PathBuf> {
-        let named = Some(self.manifest.path.as_path()).filter(|path| !path.as_os_str().is_empty());
-        let program = named.unwrap_or(Path::new(FILE_NAME));
+        let program = self.manifest.file().unwrap_or(Path::new(FILE_NAME));
         let own = [program.to_owned(), lock_path(program)].into_iter();
         own.chain(self.family.files()).chain(self.agreement.files()).collect()
     }
@@ -163,7 +159,7 @@ fn trusted(
             let whole = manifest.clone();
             let left_out = agreement.leave_out(known, manifest);
             if !left_out.is_empty() {
-                family.keep_sealed(whole);
+                family.members.push(whole);
             }
             Ok(left_out)
         }

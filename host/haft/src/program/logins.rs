@@ -4,9 +4,9 @@
 
 use std::any::Any;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,13 +15,10 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest, Sha256};
-use tempfile::NamedTempFile;
 use tokio::time::{sleep, timeout};
 
 use super::Dirs;
-use super::dirs::create_private;
-use haft_core::encoding::hex;
+use super::dirs::{create_private, key_of, new_record, read_record};
 use haft_core::secret::Redactor;
 use haft_manifest::{KeyringEntry, Manifest, SecretError, SecretSource, Secrets};
 use haft_mcp::client::oauth::{Login, LoginStore};
@@ -63,20 +60,17 @@ impl KeptLogin {
         dirs: &Dirs,
         manifest: &Arc<Manifest>,
         redactor: &Redactor,
-    ) -> Result<Self, &'static str> {
-        let digest = [server, url]
-            .iter()
-            .fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
-        let key = hex(&digest.finalize());
-        Ok(Self {
+    ) -> Self {
+        let key = key_of([server, url].map(str::as_bytes));
+        Self {
             server: server.to_owned(),
             url: url.to_owned(),
             note: dirs.logins().join(&key).with_extension("json"),
-            entry: format!("haft/login/{key}").parse()?,
+            entry: KeyringEntry { service: "haft/login".to_owned(), user: key },
             manifest: manifest.clone(),
             home: dirs.home.clone(),
             redactor: redactor.clone(),
-        })
+        }
     }
 
     fn secrets(&self) -> Secrets<'_> {
@@ -84,35 +78,18 @@ impl KeptLogin {
     }
 
     fn noted(&self) -> io::Result<Option<Note>> {
-        let file = match File::open(&self.note) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut text = Vec::new();
-        file.take(MAX_NOTE).read_to_end(&mut text)?;
+        let Some(text) = read_record(&self.note, MAX_NOTE)? else { return Ok(None) };
         // The error does not repeat unreadable content, which may contain a token.
-        let note =
-            serde_json::from_slice(&text).map_err(|_| io::Error::other("its file has other content"))?;
-        Ok(Some(note))
+        let note = serde_json::from_slice(&text).map(Some);
+        note.map_err(|_| io::Error::other("its file has other content"))
     }
 
     /// Writes the marker file, accessible to this user alone.
     fn take_note(&self, login: Option<Login>) -> io::Result<()> {
-        let folder = self.folder();
-        create_private(&folder)?;
-        let mut file = NamedTempFile::new_in(folder)?;
         let note = Note { server: self.server.clone(), url: self.url.clone(), login };
-        serde_json::to_writer(&mut file, &note)?;
-        file.flush()?;
         // Synchronized, because only the renewed token is valid now.
-        file.as_file().sync_all()?;
-        file.persist(&self.note)?;
+        new_record(&self.note, &note)?.persist(&self.note)?;
         Ok(())
-    }
-
-    fn folder(&self) -> PathBuf {
-        self.note.parent().map(PathBuf::from).unwrap_or_default()
     }
 
     fn failed(&self, what: &str, why: impl std::fmt::Display) -> String {
@@ -170,7 +147,7 @@ impl LoginStore for KeptLogin {
     }
 
     async fn hold(&self) -> Result<Box<dyn Any + Send>, String> {
-        let opened = create_private(&self.folder()).and_then(|()| {
+        let opened = create_private(self.note.parent().unwrap_or(Path::new("."))).and_then(|()| {
             File::options()
                 .create(true)
                 .truncate(false)

@@ -13,8 +13,7 @@ use haft_core::secret::Redactor;
 use haft_core::sync::Lock;
 use haft_core::tool::Tool;
 use haft_core::trace::Trace;
-use haft_manifest::Secrets;
-use haft_manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretSource, TextOrSecret, Transport};
+use haft_manifest::{Label, Manifest, NatsLogin, NatsUrl, SecretError, SecretSource, Secrets, Transport};
 use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tls};
 
 /// The role of this process, and its NATS server. Clones share one gate.
@@ -22,19 +21,11 @@ use haft_nats::{Gate, Identity, LinkError, Login, NatsTool, Server, Settings, Tl
 pub struct Machines {
     /// The URL of the NATS server; overrides `[nats] urls`.
     url: Option<NatsUrl>,
-    role: Role,
+    /// The labels of this process if it is a worker, which has the tools that run on workers with any of them. Any other
+    /// process has the local tools, and sends calls of other tools to workers.
+    worker: Option<Vec<Label>>,
     /// The gate of the last reading of the program.
     gate: Arc<Lock<Option<Arc<Gate>>>>,
-}
-
-/// The role of a process.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Role {
-    /// The process has the local tools, and sends calls of other tools to workers.
-    #[default]
-    Gate,
-    /// The process has the tools that run on workers with any of these labels.
-    Worker(Vec<Label>),
 }
 
 /// The placement of one program's tools, for this process.
@@ -68,7 +59,7 @@ impl Machines {
     /// Sets the role of a worker with these labels.
     #[must_use]
     pub fn worker(self, labels: Vec<Label>) -> Self {
-        Self { role: Role::Worker(labels), ..self }
+        Self { worker: Some(labels), ..self }
     }
 
     /// Returns the placement of the program's tools, and a problem if tools run on workers and no NATS server is
@@ -79,7 +70,7 @@ impl Machines {
         (home, redactor): (&Path, &Redactor),
         trace: &Trace,
     ) -> (Placement, Option<Problem>) {
-        if let Role::Worker(labels) = &self.role {
+        if let Some(labels) = &self.worker {
             return (Placement::Worker(labels.clone()), None);
         }
         if !manifest.has_workers() {
@@ -184,8 +175,7 @@ pub(super) fn elsewhere(on: &[Label]) -> String {
 /// Returns the identity that gates and workers of a program must share: its lock, and its entries on workers except
 /// their rights. Gates compare the definitions of tools and the bytes of components tool by tool.
 pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identity {
-    let Manifest { program, tools, mcp_servers, .. } = manifest;
-    let name = program.as_ref().map(|program| program.name.as_str());
+    let Manifest { tools, mcp_servers, .. } = manifest;
     let tools = tools.iter().filter(|tool| !tool.on.is_empty()).map(|tool| {
         let flags: Vec<_> = tool.arguments.iter().map(|one| json!([one.name.as_str(), one.flag])).collect();
         json!([tool.name.as_str(), tool.command.value, flags, tool.extra_args])
@@ -198,7 +188,7 @@ pub(super) fn identity(manifest: &Manifest, lock: &haft_package::Lock) -> Identi
         json!([server.name.as_str(), transport])
     });
     let declared = json!([tools.collect::<Vec<_>>(), servers.collect::<Vec<_>>()]).to_string();
-    Identity::new(name, &[lock.text().as_bytes(), declared.as_bytes()])
+    Identity::new(manifest.name(), &[lock.text().as_bytes(), declared.as_bytes()])
 }
 
 /// The NATS server of program.toml and the command line. Its secrets are read at each connection.
@@ -238,10 +228,7 @@ impl NatsServer {
         Ok(match login {
             None => Login::Nobody,
             Some(NatsLogin::User(user, password)) => {
-                let user = match user {
-                    TextOrSecret::Text(user) => SecretString::from(user.clone()),
-                    TextOrSecret::Secret(kept) => self.secret(kept).await?,
-                };
+                let user = self.secrets().value(user).await.map_err(|error| unavailable(&error))?;
                 Login::User(user, self.secret(password).await?)
             }
             Some(NatsLogin::Token(kept)) => Login::Token(self.secret(kept).await?),
@@ -251,10 +238,14 @@ impl NatsServer {
     }
 
     async fn secret(&self, source: &SecretSource) -> Result<SecretString, LinkError> {
-        let secrets = Secrets::new(&self.manifest, &self.home, &self.redactor);
-        secrets.read(source).await.map_err(|error| {
-            let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-            LinkError::Unusable(format!("{error}{hint}"))
-        })
+        self.secrets().read(source).await.map_err(|error| unavailable(&error))
     }
+
+    fn secrets(&self) -> Secrets<'_> {
+        Secrets::new(&self.manifest, &self.home, &self.redactor)
+    }
+}
+
+fn unavailable(error: &SecretError) -> LinkError {
+    LinkError::Unusable(error.with_hint())
 }

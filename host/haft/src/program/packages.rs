@@ -23,17 +23,6 @@ impl Installed<'_> {
     pub(super) fn parts(&self) -> (&Declared, &Bundle) {
         (self.declared, &self.bundle)
     }
-
-    /// Returns the names of the package's enabled plugins.
-    pub(super) fn plugins(&self) -> impl Iterator<Item = &str> {
-        let plugins = self.bundle.manifest.plugins.iter().filter(|plugin| plugin.enabled);
-        plugins.map(|plugin| plugin.name.as_str())
-    }
-
-    /// Returns whether the package starts processes.
-    pub(super) fn has_commands(&self) -> bool {
-        self.bundle.manifest.has_commands()
-    }
 }
 
 /// Returns the enabled and installed packages, and a problem for each unusable package.
@@ -75,12 +64,7 @@ fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>)
     if bundle.runs_its_own() {
         bundle.listing.check(&folder).map_err(|error| damaged(error.to_string()))?;
     }
-    let folder = if loaded.manifest.folder.as_os_str().is_empty() {
-        &loaded.dirs.here
-    } else {
-        &loaded.manifest.folder
-    };
-    let own = loaded.dirs.of_plugin(folder, name);
+    let own = loaded.dirs.of_plugin(loaded.dirs.base(&loaded.manifest), name);
     Ok((bundle.with_own_paths().with_anchors(&private::data_of(&own)), agreed(pin)))
 }
 

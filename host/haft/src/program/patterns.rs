@@ -79,6 +79,11 @@ pub(super) fn server_prefix(name: &str) -> String {
     exposed_name(&["mcp", name, ""])
 }
 
+/// Returns whether `patterns` select the tool `name`; without patterns every tool is selected.
+pub(super) fn select(patterns: Option<&[ToolPattern]>, name: &str) -> bool {
+    patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(name)))
+}
+
 /// Returns the `patterns` that match none of `names`.
 pub(super) fn idle<'p>(
     names: &[&str],

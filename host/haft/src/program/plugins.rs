@@ -64,7 +64,9 @@ impl PendingPlugin<'_> {
 
     /// Returns whether the program offers the plugin's tool `own` under the name `exposed`.
     pub(super) fn offers(&self, own: &str, exposed: &str) -> bool {
-        is_offered(self.declared, own) && self.package.is_none_or(|package| offers(package, exposed))
+        let own_patterns = self.declared.and_then(|plugin| plugin.tools.as_deref());
+        let of_package = self.package.and_then(|package| package.tools.as_deref());
+        patterns::select(own_patterns, own) && patterns::select(of_package, exposed)
     }
 
     /// Returns whether the tool is the agreed one. A component lists its tools by running, and may list other tools
@@ -82,15 +84,15 @@ impl PendingPlugin<'_> {
         self.declared.map_or_else(String::new, |_| patterns::plugin_prefix(&self.name))
     }
 
-    /// Returns whether the plugin is a file, which only its author can correct.
-    pub(super) fn is_own_file(&self) -> bool {
-        self.declared.is_some_and(|plugin| matches!(plugin.component.value, Component::File(_)))
-    }
-
     /// Returns the plugin's place in program.toml.
     pub(super) fn span(&self) -> Option<Span> {
         let own = self.declared.map(|plugin| plugin.component.span);
         self.package.map(|package| package.name.span).or(own)
+    }
+
+    /// Returns `problem` at the plugin's place in program.toml.
+    fn at(&self, problem: Problem, label: &str) -> Problem {
+        self.span().into_iter().fold(problem, |problem, span| problem.at(span, label))
     }
 }
 
@@ -347,12 +349,11 @@ type Loaded = Result<Option<Plugin>, LoadError>;
 
 fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: bool) -> Problem {
     let problem = Problem::new(format!("plugin `{}` cannot be loaded: {error}", pending.name));
-    let problem = match pending.span() {
-        Some(span) => problem.at(span, "this component"),
-        None => problem,
-    };
+    let problem = pending.at(problem, "this component");
+    // Only the author of a file can correct it.
+    let is_file = |plugin: &Declared| matches!(plugin.component.value, Component::File(_));
     match (error, pending.package) {
-        (LoadError::Pinned, None) if pending.is_own_file() => {
+        (LoadError::Pinned, None) if pending.declared.is_some_and(is_file) => {
             problem.hint(format!("`haft update {}` shows the new content and asks", pending.name))
         }
         (LoadError::Pinned, _) => {
@@ -367,15 +368,12 @@ fn unloadable(pending: &PendingPlugin<'_>, error: &LoadError, is_built_here: boo
 
 /// Returns the problem for a tool that differs from the agreed one.
 fn not_agreed_to(pending: &PendingPlugin<'_>, exposed: &str) -> Problem {
-    let (name, span) = match (pending.package, pending.span()) {
-        (Some(package), _) => (package.name.as_str(), Some(package.name.span)),
-        (None, span) => (pending.name.as_str(), span),
-    };
+    let name = pending.package.map_or(pending.name.as_str(), |package| package.name.as_str());
     let problem = Problem::new(format!(
         "the definition of the tool `{exposed}` differs from the one that you agreed to"
     ));
     let problem = problem.hint(format!("`haft update {name}` shows the new definition and asks"));
-    span.into_iter().fold(problem, |problem, span| problem.at(span, "left out"))
+    pending.at(problem, "left out")
 }
 
 /// Splits plugins into those that may have a tool called `only`, and the others. Without `only` all plugins may.
@@ -394,16 +392,6 @@ pub(super) fn split<'a>(
         _ => false,
     };
     pending.into_iter().partition(may_have)
-}
-
-fn is_offered(declared: Option<&Declared>, tool: &str) -> bool {
-    let patterns = declared.and_then(|plugin| plugin.tools.as_ref());
-    patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)))
-}
-
-/// Returns whether the program uses the tool with this exposed name of a package.
-pub(super) fn offers(package: &Package, exposed: &str) -> bool {
-    package.tools.as_ref().is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(exposed)))
 }
 
 /// Returns the tool with the overrides of program.toml: description, title and hints.

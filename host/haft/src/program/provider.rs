@@ -13,8 +13,7 @@ use haft_agent::provider::{
 };
 use haft_core::report::{Problem, Report};
 use haft_core::secret::Redactor;
-use haft_manifest::{self as manifest, Manifest, Route, TextOrSecret};
-use haft_manifest::{SecretError, Secrets};
+use haft_manifest::{self as manifest, Manifest, Route, SecretError, Secrets};
 
 /// The user's choice of the model, which overrides program.toml.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,12 +64,32 @@ impl Program {
 
     /// Returns the provider for listing its models, which needs no model.
     pub async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
-        self.models().listed(choice).await
+        let models = self.models();
+        let (kind, mut settings) = models.settings(choice).await?;
+        let own = models.own(kind);
+        let has_models = self::models(choice, own, kind, &mut settings).is_ok();
+        if !has_models {
+            settings.model = NO_MODEL.into();
+        }
+        let is_used = own.is_some() && choice.base_url.is_none();
+        Ok(Listed { provider: provider::build(settings)?, is_used, has_models })
     }
 
     /// Returns a text for the user about vendor-specific settings of `[provider]` that `choice` makes useless.
     pub fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
-        self.models().unused_of_provider(choice)
+        let section = self.manifest.provider.as_ref()?;
+        let (own, chosen) = (section.name.value.as_str(), choice.provider.as_deref()?);
+        let keys = [
+            ("extra_body", !section.extra_body.is_empty()),
+            ("headers", !section.headers.is_empty()),
+            ("format", section.format.is_some()),
+        ];
+        let keys: Vec<_> =
+            keys.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| format!("`{key}`")).collect();
+        let is_useless = own != chosen && !keys.is_empty();
+        is_useless.then(|| {
+            format!("{} of `[provider]` belongs to `{own}` and is not sent to `{chosen}`", keys.join(", "))
+        })
     }
 
     fn models(&self) -> Models<'_> {
@@ -92,16 +111,6 @@ impl Models<'_> {
         let (kind, mut settings) = self.settings(choice).await?;
         models(choice, self.own(kind), kind, &mut settings)?;
         Ok(provider::build(settings)?)
-    }
-
-    async fn listed(&self, choice: &ModelChoice) -> anyhow::Result<Listed> {
-        let (kind, mut settings) = self.settings(choice).await?;
-        let has_models = models(choice, self.own(kind), kind, &mut settings).is_ok();
-        if !has_models {
-            settings.model = NO_MODEL.into();
-        }
-        let is_used = self.own(kind).is_some() && choice.base_url.is_none();
-        Ok(Listed { provider: provider::build(settings)?, is_used, has_models })
     }
 
     /// Returns the settings of program.toml for providers of this kind.
@@ -138,22 +147,6 @@ impl Models<'_> {
         Ok((kind, settings))
     }
 
-    pub(super) fn unused_of_provider(&self, choice: &ModelChoice) -> Option<String> {
-        let section = self.manifest.provider.as_ref()?;
-        let (own, chosen) = (section.name.value.as_str(), choice.provider.as_deref()?);
-        let keys = [
-            ("extra_body", !section.extra_body.is_empty()),
-            ("headers", !section.headers.is_empty()),
-            ("format", section.format.is_some()),
-        ];
-        let keys: Vec<_> =
-            keys.iter().filter(|(_, is_set)| *is_set).map(|(key, _)| format!("`{key}`")).collect();
-        let is_useless = own != chosen && !keys.is_empty();
-        is_useless.then(|| {
-            format!("{} of `[provider]` belongs to `{own}` and is not sent to `{chosen}`", keys.join(", "))
-        })
-    }
-
     pub(super) fn route(&self, choice: &ModelChoice) -> Route {
         match (choice.route(), choice.named_model()) {
             (Some(route), _) => route,
@@ -180,11 +173,7 @@ impl Models<'_> {
             settings.api_key = Some(secrets.read(source).await?);
         }
         for (name, value) in &section.headers {
-            let value = match value {
-                TextOrSecret::Text(text) => SecretString::from(text.clone()),
-                TextOrSecret::Secret(source) => secrets.read(source).await?,
-            };
-            settings.headers.push((name.clone(), value));
+            settings.headers.push((name.clone(), secrets.value(value).await?));
         }
         settings.extra.clone_from(&section.extra_body);
         settings.format = section.format;

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::sync::watch;
 
+use super::chosen_tools::{self, Watching};
+use super::patterns::select;
 use super::server_set::Tracked;
-use super::watching::{self, Watching};
-use super::{Program, chosen_tools, guidance};
+use super::{Program, guidance};
 use haft_agent::ToolNews;
 use haft_core::sync::Lock;
 use haft_core::tool::{Rules, Tool, Toolbox};
@@ -42,16 +43,13 @@ impl Program {
     /// Returns the updates for an agent whose initial tools are `chosen`, selected by `patterns` or
     /// `[agent] tools`.
     pub fn news(&self, chosen: &Toolbox, patterns: &[ToolPattern], is_planning: bool) -> Renewal {
-        let of_agent =
-            self.manifest.agent.tools.as_ref().map(|tools| tools.value.as_slice()).unwrap_or_default();
-        let patterns = if patterns.is_empty() { of_agent } else { patterns };
         Renewal {
             all: self.toolbox.clone(),
             chosen: Lock::new(chosen.clone()),
             servers: self.servers.0.iter().filter_map(|own| self.watched(own)).collect(),
             rules: chosen_tools::rules(&self.manifest, &self.dirs.home),
             hooks: self.hooks.clone(),
-            patterns: if patterns.is_empty() { Vec::new() } else { guidance::and_read_skill(patterns) },
+            patterns: self.named(patterns).map(guidance::and_read_skill).unwrap_or_default(),
             budget: self.manifest.agent.tool_budget,
             is_planning,
         }
@@ -77,12 +75,9 @@ impl Renewal {
         let is_own = |tool: &str| owns(name, tool);
         let like = self.all.entries().find(|entry| is_own(&entry.def().name))?;
         let (listed, _) = watched.server.remembered()?;
-        let is_chosen =
-            |tool: &str, patterns: &[ToolPattern]| patterns.iter().any(|pattern| pattern.matches(tool));
-        let is_offered = |own: &str| {
-            watched.patterns.as_ref().is_none_or(|patterns| is_chosen(own, patterns))
-                && (self.patterns.is_empty() || is_chosen(&exposed(name, own), &self.patterns))
-        };
+        let chosen = Some(self.patterns.as_slice()).filter(|patterns| !patterns.is_empty());
+        let is_offered =
+            |own: &str| select(watched.patterns.as_deref(), own) && select(chosen, &exposed(name, own));
         let tools = listed.tools.iter().filter(|tool| is_offered(&tool.name));
         let tools =
             tools.map(|tool| Arc::new(ServerTool::new(&watched.server, &listed, tool)) as Arc<dyn Tool>);
@@ -114,7 +109,7 @@ impl ToolNews for Renewal {
         let chosen = self.chosen.lock().clone();
         let chosen =
             changed.into_iter().fold(chosen, |tools, watched| self.renewed(&tools, watched).unwrap_or(tools));
-        let chosen = watching::on(&chosen.ruled(&self.rules), &self.hooks);
+        let chosen = chosen_tools::hooked(&chosen.ruled(&self.rules), &self.hooks);
         let chosen = self.budget.map_or_else(|| chosen.clone(), |budget| chosen.within(budget));
         *self.chosen.lock() = chosen.clone();
         Some(if self.is_planning { chosen.planning() } else { chosen })

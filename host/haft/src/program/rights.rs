@@ -1,6 +1,9 @@
-//! The rights of a program's parts, and all other inputs of a source of tools. Runs nothing of the program.
+//! The rights of a program's parts, and all other inputs of a source of tools. Reads the secrets that haft puts into the
+//! requests of processes, and adds them to the grants of these. Runs nothing of the program.
 
 use std::path::Path;
+
+use secrecy::ExposeSecret;
 
 use super::Dirs;
 use super::grants::{self, Grants, Processes, Sandbox};
@@ -9,10 +12,10 @@ use super::machines::Placement;
 use super::options::Options;
 use super::packages::Installed;
 use super::under::Under;
-use haft_core::grant::{Grant, Root};
+use haft_core::grant::{Grant, HostSecret, Root};
 use haft_core::report::Problem;
 use haft_core::trace::Trace;
-use haft_manifest::Manifest;
+use haft_manifest::{Manifest, PlaceholderFile, ProcessSecret, SecretError, Secrets};
 use haft_plugin_host::{Engine, EngineOptions};
 use haft_sandbox::BackendConfig;
 use haft_sandbox::confine::{Confiner, Layers};
@@ -58,11 +61,10 @@ impl<'a> Rights<'a> {
         trace: &Trace,
     ) -> anyhow::Result<(Self, Vec<Problem>)> {
         let Loaded { manifest, dirs, lock, redactor, .. } = loaded;
-        let names: Vec<_> = installed.iter().flat_map(Installed::plugins).collect();
-        grants::unknown_names(manifest, &options.allow, &names)?;
+        grants::unknown_names(manifest, &options.allow, &plugin_names(installed))?;
         let under = options.under.as_ref();
         let mut grants = Grants::new(manifest, dirs, &options.allow)?;
-        let Sandbox { tools, files } = grants.sandbox(under.map(Under::most))?;
+        let Sandbox { tools, files } = grants.sandbox(under.map(|under| &under.most))?;
         let sealed = loaded.family.sealed(&dirs.home)?;
         let (grant, withheld) = bound(under, &sealed, &without_scripts(tools, installed)?, "`[sandbox]`");
         let (files, _) = bound(under, &sealed, &files, "`[sandbox]`");
@@ -86,7 +88,8 @@ impl<'a> Rights<'a> {
             .chain(packages.iter().flatten())
             .chain(of_children());
         let engine = engine(options, dirs, &confiner, all)?;
-        if manifest.has_children() || installed.iter().any(Installed::has_commands) {
+        let mut declared = installed.iter().map(|one| &one.bundle.manifest).chain([manifest]);
+        if manifest.builtins.shell || declared.any(Manifest::has_commands) {
             problems.extend(children(&confiner, &grant, options.many_calls));
         }
         let (placement, unmet) = options.machines.placement((manifest, lock), (&dirs.home, redactor), trace);
@@ -116,6 +119,12 @@ impl<'a> Rights<'a> {
     pub(super) fn bound(&self, wanted: &Grant, origin: &str) -> (Grant, Option<Problem>) {
         bound(self.options.under.as_ref(), &self.sealed, wanted, origin)
     }
+}
+
+/// Returns the names of the enabled plugins of packages.
+fn plugin_names<'a>(installed: &'a [Installed<'_>]) -> Vec<&'a str> {
+    let plugins = installed.iter().flat_map(|one| &one.bundle.manifest.plugins);
+    plugins.filter(|plugin| plugin.enabled).map(|plugin| plugin.name.as_str()).collect()
 }
 
 /// Returns `grant` of `bash` without the scripts of installed plugins, which run with their own rights.
@@ -168,4 +177,50 @@ pub(super) fn engine<'g>(
         recorder: options.recorder.clone(),
         tiered: true,
     }))
+}
+
+/// Returns the rights with the secrets, and the problems with those of secrets. A process works without the placeholder
+/// of a value that is not available.
+pub(super) async fn with_secrets(
+    mut rights: Rights<'_>,
+    mut problems: Vec<Problem>,
+) -> (Rights<'_>, Vec<Problem>) {
+    let (manifest, secrets) = (rights.manifest, rights.loaded.secrets());
+    let bash = (&manifest.sandbox.secrets, &mut rights.grant);
+    let processes = &mut rights.processes;
+    let servers = manifest.mcp_servers.iter().zip(&mut processes.servers);
+    let servers = servers.filter(|(server, _)| server.enabled);
+    let servers = servers.map(|(server, own)| (&server.secrets, &mut own.grant));
+    let commands = manifest.tools.iter().zip(&mut processes.commands);
+    let commands = commands.map(|(tool, own)| (&tool.secrets, &mut own.grant));
+    for (declared, grant) in std::iter::once(bash).chain(servers).chain(commands) {
+        for secret in declared {
+            match read(secret, secrets).await {
+                Ok(secret) => *grant = grant.clone().with_secret(secret),
+                Err(problem) => problems.push(problem),
+            }
+        }
+    }
+    (rights, problems)
+}
+
+async fn read(declared: &ProcessSecret, secrets: Secrets<'_>) -> Result<HostSecret, Problem> {
+    let name = &declared.name.value;
+    let unavailable =
+        |error: SecretError| error.problem(&format!("secret `{name}`")).at(declared.name.span, "this secret");
+    let value = secrets.read(&declared.source).await.map_err(unavailable)?;
+    let access_key = match &declared.access_key_id {
+        Some(id) => Some(secrets.value(id).await.map_err(unavailable)?.expose_secret().to_owned()),
+        None => None,
+    };
+    let file = |file: &PlaceholderFile| (file.variable.as_str().to_owned(), file.text.clone());
+    Ok(HostSecret {
+        name: name.clone(),
+        hosts: declared.hosts.clone(),
+        allow: declared.allow.clone(),
+        variable: declared.variable.as_ref().map(|variable| variable.as_str().to_owned()),
+        access_key,
+        file: declared.placeholder_file.as_ref().map(file),
+        value,
+    })
 }

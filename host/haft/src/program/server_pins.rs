@@ -2,19 +2,17 @@
 //! program, server and configuration, with the agreed tool definitions. program.lock has the digests for every
 //! user of the folder, but is not consent: it only narrows the first list. Prompts nobody.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 use super::Program;
-use super::dirs::create_private;
+use super::dirs::{key_of, new_record, read_record};
 use super::family::canonical;
-use haft_core::encoding::hex;
 use haft_mcp::client::{Server, ToolList};
 use haft_mcp::pins::ToolPins;
 use haft_package::{Lock, ServerPin};
@@ -57,9 +55,7 @@ impl PinRecord {
     pub(super) fn new(folder: &Path, program: &Path, server: &Server) -> Self {
         let (name, configuration) = (server.config().name.clone(), server.config().configuration());
         let parts = [program.as_os_str().as_encoded_bytes(), name.as_bytes(), configuration.as_bytes()];
-        let digest =
-            parts.into_iter().fold(Sha256::new(), |digest, part| digest.chain_update(part).chain_update([0]));
-        let file = folder.join(format!("{}.json", hex(&digest.finalize())));
+        let file = folder.join(format!("{}.json", key_of(parts)));
         Self { program: program.to_owned(), server: name, configuration, file }
     }
 
@@ -68,14 +64,8 @@ impl PinRecord {
     /// # Errors
     /// The record cannot be read.
     pub fn read(&self) -> io::Result<Option<Agreed>> {
-        let file = match std::fs::File::open(&self.file) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let mut text = Vec::new();
-        file.take(MAX_RECORD).read_to_end(&mut text)?;
-        Ok(Some(serde_json::from_slice(&text)?))
+        let text = read_record(&self.file, MAX_RECORD)?;
+        Ok(text.map(|text| serde_json::from_slice(&text)).transpose()?)
     }
 
     /// Records that the user agreed to `listed`, and replaces the earlier agreement.
@@ -84,29 +74,19 @@ impl PinRecord {
     /// The record cannot be written.
     pub fn agree(&self, listed: &ToolList) -> anyhow::Result<Agreed> {
         let agreed = self.agreement(ToolPins::of(&listed.sent), listed);
-        let written = self.temporary(&agreed).and_then(|new| Ok(new.persist(&self.file)?));
+        let written = new_record(&self.file, &agreed).and_then(|new| Ok(new.persist(&self.file)?));
         written.map(|_| agreed).with_context(|| self.unwritable())
     }
 
     /// Records the first agreement. Returns the agreement of another haft process if that one came first.
     fn agree_first(&self, agreed: &Agreed) -> io::Result<Agreed> {
-        match self.temporary(agreed)?.persist_noclobber(&self.file) {
+        match new_record(&self.file, agreed)?.persist_noclobber(&self.file) {
             Ok(_) => Ok(agreed.clone()),
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
                 Ok(self.read()?.unwrap_or_default())
             }
             Err(error) => Err(error.error),
         }
-    }
-
-    fn temporary(&self, agreed: &Agreed) -> io::Result<tempfile::NamedTempFile> {
-        let folder = self.file.parent().unwrap_or(Path::new("."));
-        create_private(folder)?;
-        let mut new = tempfile::NamedTempFile::new_in(folder)?;
-        serde_json::to_writer(&mut new, agreed)?;
-        new.flush()?;
-        new.as_file().sync_all()?;
-        Ok(new)
     }
 
     fn unwritable(&self) -> String {

@@ -63,12 +63,8 @@ impl Servers {
 
     /// Ends all running servers in order, concurrently and within a few seconds.
     pub async fn close(&self) {
-        let mut closing = JoinSet::new();
-        for server in self.iter() {
-            let server = server.clone();
-            closing.spawn(async move { server.close().await });
-        }
-        drop(closing.join_all().await);
+        let closing = self.iter().cloned().map(|server| async move { server.close().await });
+        drop(closing.collect::<JoinSet<_>>().join_all().await);
     }
 }
 

@@ -17,7 +17,6 @@ use super::logins::KeptLogin;
 use super::options::{Ask, Options};
 use super::packages::Installed;
 use super::patterns;
-use super::plugins::offers;
 use super::rights::Rights;
 use super::server_pins::{Agreed, PinRecord};
 use super::server_set::{Servers, Tracked, is_unknown};
@@ -242,8 +241,7 @@ impl Declared<'_> {
             Transport::Http { url, headers, oauth } => {
                 let says_who = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("authorization"));
                 let settings = || settings(oauth, values);
-                let account =
-                    (!says_who).then(|| self.account(&url.value, settings(), dirs, redactor)).flatten();
+                let account = (!says_who).then(|| self.account(&url.value, settings(), dirs, redactor));
                 Endpoint::Http { url: url.value.clone(), headers: values(headers), account }
             }
         };
@@ -258,17 +256,11 @@ impl Declared<'_> {
         }
     }
 
-    /// Returns the login at the server, if the server supports logins.
-    fn account(
-        &self,
-        url: &str,
-        settings: OAuthSettings,
-        dirs: &Dirs,
-        redactor: &Redactor,
-    ) -> Option<Arc<Account>> {
+    /// Returns the login at the server.
+    fn account(&self, url: &str, settings: OAuthSettings, dirs: &Dirs, redactor: &Redactor) -> Arc<Account> {
         let package = self.package.map(|package| format!("{}/", package.name.as_str())).unwrap_or_default();
-        let kept = KeptLogin::new((&(package + self.name()), url), dirs, &self.manifest, redactor).ok()?;
-        Some(Account::new(self.name(), url, settings, Arc::new(kept), redactor.clone()))
+        let kept = KeptLogin::new((&(package + self.name()), url), dirs, &self.manifest, redactor);
+        Account::new(self.name(), url, settings, Arc::new(kept), redactor.clone())
     }
 
     /// Returns whether the server may have a value. A package's server gets the variables granted to the package;
@@ -308,10 +300,9 @@ impl Declared<'_> {
     }
 
     fn offers(&self, tool: &str) -> bool {
-        let patterns = self.server.tools.as_ref();
-        let is_offered = patterns.is_none_or(|patterns| patterns.iter().any(|pattern| pattern.matches(tool)));
+        let of_package = self.package.and_then(|package| package.tools.as_deref());
         let exposed = client::exposed(self.name(), tool);
-        is_offered && self.package.is_none_or(|package| offers(package, &exposed))
+        patterns::select(self.server.tools.as_deref(), tool) && patterns::select(of_package, &exposed)
     }
 
     /// Pins the tools of `server` before they are read. Without an agreement, the first list is pinned without

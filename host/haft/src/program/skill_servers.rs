@@ -37,7 +37,7 @@ pub fn skill_servers(manifest: &Manifest, dirs: &Dirs) -> (Vec<McpServer>, Vec<P
 /// Returns the reason why `server` is left out, where the program already has the servers `others` of skills.
 fn refusal(server: &McpServer, others: &[McpServer], manifest: &Manifest) -> Option<String> {
     let name = server.name.as_str();
-    let why = if manifest.path.as_os_str().is_empty() {
+    let why = if manifest.file().is_none() {
         // The user's consent is recorded for the place of a program.toml.
         "servers of skills need a program.toml, which `haft init` writes".to_owned()
     } else if others.iter().any(|other| other.name.as_str() == name) {
@@ -64,9 +64,10 @@ pub(super) fn declared_skills(agent: &Agent, project: Option<&Project>, home: &P
 
 /// Returns the skills of the agent, and those that `haft serve` serves.
 fn skills(manifest: &Manifest, dirs: &Dirs) -> Vec<Shelved> {
-    let base = if manifest.path.as_os_str().is_empty() { &dirs.here } else { &manifest.folder };
+    let base = dirs.base(manifest);
     let workspace = manifest.sandbox.workspace.as_ref();
-    let workspace = workspace.map_or_else(|| base.clone(), |path| manifest.resolve(&path.value, &dirs.home));
+    let workspace =
+        workspace.map_or_else(|| base.to_owned(), |path| manifest.resolve(&path.value, &dirs.home));
     let root = |path: &Path| Root::resolve(Path::new("/"), path).ok();
     let project = root(&workspace).and_then(|workspace| Project::around(&workspace).ok());
     let mut shelf = declared_skills(&manifest.agent, project.as_ref(), &dirs.home);

@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use haft_core::report::Problem;
 use haft_core::trace::Trace;
-use haft_manifest::Secrets;
-use haft_manifest::{SecretSource, TextOrSecret};
 use haft_telemetry::{Scrapes, Settings, Telemetry};
-use secrecy::SecretString;
 
 use super::loaded::Loaded;
 
@@ -66,15 +63,9 @@ async fn start(loaded: &Loaded) -> Result<Option<Telemetry>, String> {
         return Ok(None);
     }
     for (name, value) in table.map(|table| table.headers.as_slice()).unwrap_or_default() {
-        settings.headers.push((name.clone(), read(&loaded.secrets(), value).await?));
+        let value = loaded.secrets().value(value).await;
+        let value = value.map_err(|error| format!("a header of `[telemetry]` is not available: {error}"))?;
+        settings.headers.push((name.clone(), value));
     }
     Telemetry::start(&settings).map(Some).map_err(|error| error.to_string())
-}
-
-async fn read(secrets: &Secrets<'_>, value: &TextOrSecret) -> Result<SecretString, String> {
-    let source: &SecretSource = match value {
-        TextOrSecret::Text(text) => return Ok(SecretString::from(text.clone())),
-        TextOrSecret::Secret(source) => source,
-    };
-    secrets.read(source).await.map_err(|error| format!("a header of `[telemetry]` is not available: {error}"))
 }

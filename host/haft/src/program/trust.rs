@@ -7,7 +7,7 @@ mod permissions;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use sha2::{Digest, Sha256};
 use self::permission::{Part, Permission};
 use self::permissions::permissions;
 use super::Dirs;
+use super::dirs::{new_record, read_record};
 use super::family::{Family, canonical};
 use super::patterns::{plugin_prefix, server_prefix};
 use haft_core::encoding::hex;
@@ -82,7 +83,7 @@ impl Agreement {
         };
         let own = std::iter::once(asking(manifest, lock));
         // A lock file that cannot be read pins nothing, and its program is not loaded.
-        let members = family.members().iter().map(|member| {
+        let members = family.members.iter().map(|member| {
             let lock = Lock::load(&haft_package::lock_path(&member.path)).ok().flatten();
             asking(member, &lock.unwrap_or_default())
         });
@@ -100,15 +101,11 @@ impl Agreement {
     pub fn lines(&self) -> Vec<(String, bool)> {
         let nothing = Known::default();
         let missing: Vec<&Permission> = self.missing(&nothing).map(|(_, permission)| permission).collect();
-        let all = || self.programs.iter().flat_map(|program| &program.permissions);
-        let is_missing = |permission: &&Permission| missing.contains(permission);
-        let new = all().filter(is_missing).map(|permission| (permission.to_string(), false));
-        new.chain(
-            all()
-                .filter(|permission| !is_missing(permission))
-                .map(|permission| (permission.to_string(), true)),
-        )
-        .collect()
+        let all = self.programs.iter().flat_map(|program| &program.permissions);
+        let mut lines: Vec<_> =
+            all.map(|permission| (permission.to_string(), !missing.contains(&permission))).collect();
+        lines.sort_by_key(|(_, is_agreed)| *is_agreed);
+        lines
     }
 
     /// Returns the permissions without agreement, as a sheet for the user.
@@ -218,24 +215,15 @@ impl Agreement {
 
     /// Returns the agreement for the program at `place`; empty if the record cannot be read.
     fn record(&self, place: &Path) -> BTreeSet<String> {
-        let read = || -> Option<Record> {
-            let mut text = Vec::new();
-            fs::File::open(self.file(place)).ok()?.take(MAX_RECORD).read_to_end(&mut text).ok()?;
-            serde_json::from_slice(&text).ok()
-        };
-        read().filter(|record| record.program == place).map(|record| record.agreed).unwrap_or_default()
+        let text = read_record(&self.file(place), MAX_RECORD).ok().flatten();
+        let record = text.and_then(|text| serde_json::from_slice::<Record>(&text).ok());
+        record.filter(|record| record.program == place).map(|record| record.agreed).unwrap_or_default()
     }
 
     fn write(&self, place: &Path, agreed: BTreeSet<String>) -> anyhow::Result<()> {
-        let write = || -> io::Result<()> {
-            fs::create_dir_all(&self.records)?;
-            let mut file = tempfile::NamedTempFile::new_in(&self.records)?;
-            serde_json::to_writer(&mut file, &Record { program: place.to_owned(), agreed })?;
-            file.flush()?;
-            file.persist(self.file(place))?;
-            Ok(())
-        };
-        write().with_context(|| format!("cannot save your consent in `{}`", self.records.display()))
+        let (file, record) = (self.file(place), Record { program: place.to_owned(), agreed });
+        let written = new_record(&file, &record).and_then(|new| Ok(new.persist(&file)?));
+        written.map(drop).with_context(|| format!("cannot save your consent in `{}`", self.records.display()))
     }
 
     fn file(&self, place: &Path) -> PathBuf {

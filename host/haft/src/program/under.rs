@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use super::watching::Watching;
+use super::chosen_tools::Watching;
 use haft_core::grant::{Grant, Root};
 use haft_core::tool::{Bounds, Entry, Rules, Toolbox};
 use haft_manifest::Manifest;
@@ -20,63 +20,21 @@ pub(super) const FETCH_CONFIRM: &str = "`fetch_confirm = true` in `[builtins]`";
 /// The bounds of a program that is an agent of another program.
 #[derive(Clone, Debug)]
 pub struct Under {
-    most: Grant,
-    backend: Option<BackendConfig>,
-    chain: Vec<PathBuf>,
-    bounds: Vec<Bounds>,
-    denied: Vec<String>,
-    hooks: Vec<Watching>,
-}
-
-/// The settings of a program with agents.
-pub(super) struct Said<'a> {
-    pub(super) manifest: &'a Manifest,
-    /// The program's rules, with the base folder of their relative paths.
-    pub(super) rules: Rules,
-    /// The program's own bounds, if it is an agent.
-    pub(super) under: Option<&'a Under>,
+    /// The most rights that the agent's tools may have.
+    pub(super) most: Grant,
+    /// The backend of the calling program's commands; `None` for this machine.
+    pub(super) backend: Option<BackendConfig>,
+    /// The files of the calling programs.
+    pub(super) chain: Vec<PathBuf>,
+    /// The rules of the calling programs for the agent's calls, nearest first.
+    pub(super) bounds: Vec<Bounds>,
+    /// The commands that the calling programs refuse.
+    pub(super) denied: Vec<String>,
+    /// The hooks of the calling programs.
+    pub(super) hooks: Vec<Watching>,
 }
 
 impl Under {
-    /// Returns the bounds of the agents of the program with the settings `said`. `most` limits their rights,
-    /// their commands run on `backend`, and `hooks` see their calls.
-    pub(super) fn new(
-        said: Said<'_>,
-        most: Grant,
-        backend: Option<BackendConfig>,
-        chain: Vec<PathBuf>,
-        hooks: Vec<Watching>,
-    ) -> Self {
-        let Said { manifest, rules, under } = said;
-        let outer = under.map(Self::bounds).unwrap_or_default();
-        let bounds = std::iter::once(own_bounds(manifest, rules)).chain(outer.iter().cloned()).collect();
-        Self { most, backend, chain, bounds, denied: denied(manifest, under), hooks }
-    }
-
-    /// Returns the most rights that the agent's tools may have.
-    pub(super) fn most(&self) -> &Grant {
-        &self.most
-    }
-
-    /// Returns the backend of the calling program's commands; `None` for this machine.
-    pub(super) fn backend(&self) -> Option<&BackendConfig> {
-        self.backend.as_ref()
-    }
-
-    pub(super) fn chain(&self) -> &[PathBuf] {
-        &self.chain
-    }
-
-    /// Returns the rules of the calling programs for the agent's calls, nearest first.
-    pub(super) fn bounds(&self) -> &[Bounds] {
-        &self.bounds
-    }
-
-    /// Returns the hooks of the calling programs.
-    pub(super) fn hooks(&self) -> &[Watching] {
-        &self.hooks
-    }
-
     /// Returns the remainder of `wanted`. A component's configuration values are not rights, and remain.
     pub(super) fn narrowed(&self, wanted: &Grant) -> Grant {
         let grant = wanted.intersect(&self.most);
@@ -117,17 +75,20 @@ impl Under {
     }
 }
 
-/// Returns the rules of a program for the calls of its agents.
-fn own_bounds(manifest: &Manifest, rules: Rules) -> Bounds {
+/// Returns the rules of a program for the calls of its agents, and those of the calling programs. `rules` has the base
+/// folder of their relative paths.
+pub(super) fn bounds(manifest: &Manifest, rules: Rules, under: Option<&Under>) -> Vec<Bounds> {
     let builtins = &manifest.builtins;
     let line = |asks: bool, setting: &str| {
         asks.then(|| format!("{setting} of the program that calls this agent").into())
     };
-    Bounds {
+    let own = Bounds {
         rules,
         commands: line(builtins.shell_confirm, SHELL_CONFIRM),
         addresses: line(builtins.fetch_confirm, FETCH_CONFIRM),
-    }
+    };
+    let outer = under.map(|under| under.bounds.as_slice()).unwrap_or_default();
+    std::iter::once(own).chain(outer.iter().cloned()).collect()
 }
 
 /// Returns the commands that a program refuses, including those of the calling programs.
@@ -164,8 +125,14 @@ mod tests {
     fn under(text: &str, outer: Option<&Under>) -> Under {
         let manifest = Manifest::parse(text, Path::new("program.toml")).unwrap();
         let rules = crate::program::chosen_tools::rules(&manifest, Path::new("/home/me"));
-        let said = Said { manifest: &manifest, rules, under: outer };
-        Under::new(said, Grant::none(), None, Vec::new(), Vec::new())
+        Under {
+            most: Grant::none(),
+            backend: None,
+            chain: Vec::new(),
+            bounds: bounds(&manifest, rules, outer),
+            denied: denied(&manifest, outer),
+            hooks: Vec::new(),
+        }
     }
 
     /// Every calling program adds its rules, and none relaxes the rules of another.
@@ -175,10 +142,10 @@ mod tests {
         let outer = under(asks, None);
         let inner = under("[builtins]\nshell_deny = []\n[agent]\nallow = [\"*\"]\n", Some(&outer));
         let asked: Vec<_> =
-            inner.bounds().iter().map(|it| (it.commands.is_some(), it.addresses.is_some())).collect();
+            inner.bounds.iter().map(|it| (it.commands.is_some(), it.addresses.is_some())).collect();
         assert_eq!(asked, [(false, false), (true, true)]);
         assert_eq!(inner.denied, ["git push"]);
-        let line = outer.bounds().first().and_then(|bounds| bounds.commands.as_deref());
+        let line = outer.bounds.first().and_then(|bounds| bounds.commands.as_deref());
         assert_eq!(line, Some("`shell_confirm = true` in `[builtins]` of the program that calls this agent"));
         let usual = Manifest::parse("", Path::new("program.toml")).unwrap();
         let all = denied(&usual, Some(&inner));

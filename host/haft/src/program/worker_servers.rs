@@ -10,7 +10,7 @@ use super::rights::Rights;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 use haft_core::report::Problem;
-use haft_manifest::{Manifest, McpServer, ToolPattern};
+use haft_manifest::{Manifest, McpServer};
 use haft_mcp::client;
 use haft_nats::{Gate, Known, NatsTool};
 
@@ -65,6 +65,5 @@ async fn of_one(manifest: &Manifest, server: &McpServer, gate: &Arc<Gate>) -> Co
 fn is_offered(server: &McpServer, known: &Known) -> bool {
     let prefix = patterns::server_prefix(server.name.as_str());
     let own = known.def.name.strip_prefix(&prefix).unwrap_or(&known.def.name);
-    let offers = |patterns: &Vec<ToolPattern>| patterns.iter().any(|pattern| pattern.matches(own));
-    server.tools.as_ref().is_none_or(offers)
+    patterns::select(server.tools.as_deref(), own)
 }

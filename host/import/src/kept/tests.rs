@@ -40,7 +40,7 @@ fn a_file_that_somebody_changed_since_is_left_unless_a_person_says_so() {
     assert_eq!(fs::read_to_string(&path).unwrap(), "one\n2\nthree\nfour\n");
     fs::remove_file(&path).unwrap();
     assert_eq!(undo(&originals, |_| None), Undone::Removed);
-    let old = records(&originals)[0].kept.old().to_owned();
+    let old = records(&originals)[0].kept.old.clone();
     assert_eq!(undo(&originals, |_| Some(old.clone())), Undone::Restored);
     assert_eq!(fs::read_to_string(&path).unwrap(), old);
     assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o640);

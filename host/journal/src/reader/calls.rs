@@ -9,8 +9,7 @@ use jiff::Timestamp;
 
 use super::super::Record;
 use super::super::file::MAX_LINE;
-use super::outline::{Line, Outline, outline, record};
-use super::{View, open};
+use super::{Line, Outline, View, outline, record};
 
 /// The size of a read in bytes.
 const BLOCK: usize = 256 << 10;
@@ -21,9 +20,9 @@ pub(super) const MAX_OPEN: usize = 1 << 16;
 
 /// The calls of a journal.
 pub struct Calls {
-    files: IntoIter<Source>,
-    /// The offset in the first file.
-    offset: u64,
+    view: View,
+    /// The index of the next file, and the offset in it.
+    next: (usize, u64),
     open: Option<BufReader<Take<File>>>,
     since: Option<Timestamp>,
     is_wanted: Box<dyn Fn(&Outline) -> bool>,
@@ -35,27 +34,15 @@ pub struct Calls {
     line: Vec<u8>,
 }
 
-/// A file to read.
-enum Source {
-    Aside(std::path::PathBuf),
-    Current(File, u64),
-}
-
 impl Calls {
     pub(super) fn new(
-        view: &View,
-        (first, offset): (usize, u64),
+        view: View,
+        next: (usize, u64),
         since: Option<Timestamp>,
         is_wanted: Box<dyn Fn(&Outline) -> bool>,
-    ) -> io::Result<Self> {
-        let current =
-            view.current.as_ref().map(|(file, length)| Ok::<_, io::Error>((file.try_clone()?, *length)));
-        let current = current.transpose()?.map(|(file, length)| Source::Current(file, length));
-        let files: Vec<_> =
-            view.aside.iter().cloned().map(Source::Aside).chain(current).skip(first).collect();
-        let (files, line) = (files.into_iter(), Vec::new());
-        let (open, begun, unended, broken) = (None, HashMap::new(), None, 0);
-        Ok(Self { files, offset, open, since, is_wanted, begun, unended, broken, line })
+    ) -> Self {
+        let (open, begun, unended, broken, line) = (None, HashMap::new(), None, 0, Vec::new());
+        Self { view, next, open, since, is_wanted, begun, unended, broken, line }
     }
 
     /// Returns the number of unreadable lines so far.
@@ -73,8 +60,19 @@ impl Calls {
             {
                 return Ok(true);
             }
-            let Some(source) = self.files.next() else { return Ok(false) };
-            self.open = source.open(std::mem::take(&mut self.offset))?;
+            let (index, offset) = self.next;
+            if index == self.view.count() {
+                return Ok(false);
+            }
+            self.next = (index + 1, 0);
+            self.open = match self.view.file(index)? {
+                Some((mut file, length)) => {
+                    file.seek(SeekFrom::Start(offset))?;
+                    let rest = file.take(length.saturating_sub(offset));
+                    Some(BufReader::with_capacity(BLOCK, rest))
+                }
+                None => None,
+            };
         }
     }
 
@@ -121,18 +119,6 @@ impl Calls {
 /// Sorts calls that have not ended by their start.
 pub(super) fn in_order(unended: &mut [Record]) {
     unended.sort_unstable_by(|a, b| (a.time, &a.id).cmp(&(b.time, &b.id)));
-}
-
-impl Source {
-    fn open(self, offset: u64) -> io::Result<Option<BufReader<Take<File>>>> {
-        let (file, length) = match self {
-            Self::Current(file, length) => (Some(file), length),
-            Self::Aside(path) => (open(&path)?, u64::MAX),
-        };
-        let Some(mut file) = file else { return Ok(None) };
-        file.seek(SeekFrom::Start(offset))?;
-        Ok(Some(BufReader::with_capacity(BLOCK, file.take(length.saturating_sub(offset)))))
-    }
 }
 
 impl Iterator for Calls {

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, SeekFrom};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -11,8 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::file::{CURRENT, MAX_LINE, aside};
 use super::super::{Outcome, Record};
-use super::open;
-use super::outline::record;
+use super::{open, record};
 
 /// The maximum number of files rotated between two reads that are still read: a busy server fills a file in
 /// seconds, and each is an open file. Beyond it, the oldest files are skipped.
@@ -74,10 +73,7 @@ impl Followed {
     /// Follows the journal after `bookmark`; from the beginning without a bookmark, or if its file was removed.
     pub(super) fn after(directory: &Path, bookmark: Option<Bookmark>) -> io::Result<Self> {
         let mut followed = Self::new(directory, None, None)?;
-        let aside = match aside(directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            files => files?,
-        };
+        let aside = aside(directory)?;
         let current = directory.join(CURRENT);
         let all: Vec<&PathBuf> = aside.iter().chain([&current]).collect();
         let marked = |path: &&&PathBuf| {
@@ -167,10 +163,7 @@ impl Followed {
         if self.inode == Some(inode) {
             return Ok(false);
         }
-        let aside = match aside(&self.directory) {
-            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
-            files => files?,
-        };
+        let aside = aside(&self.directory)?;
         let begun =
             aside.iter().filter(|path| self.newest_aside.as_ref().is_none_or(|newest| *path > newest));
         for file in begun.rev().take(MAX_LATER).filter_map(|path| open(path).transpose()) {

@@ -12,8 +12,7 @@ use jiff::Timestamp;
 use memchr::{memchr, memmem, memrchr};
 
 use super::calls::{MAX_OPEN, in_order};
-use super::outline::{Line, Outline, outline, record};
-use super::{Last, View, earliest};
+use super::{Last, Line, Outline, View, earliest, outline, record};
 use crate::Record;
 use crate::file::MAX_LINE;
 

@@ -4,21 +4,21 @@ use std::time::Instant;
 use haft_core::call::ToolCall;
 
 use super::super::file::CURRENT;
-use super::super::{Lines, Outcome, Program};
+use super::super::{Outcome, Program};
 use super::*;
 
 /// A group waits this long only if it is never written.
 const HANG: Duration = Duration::from_mins(5);
 
 /// Writes the end of a call.
-fn end(writer: &Arc<Writer>, begun: Arc<Record>) {
+fn end(writer: &Writer, begun: Arc<Record>) {
     let merged = writer.forget(&begun.id);
     writer.end(&Record { outcome: Outcome::Ok, merged, ..Arc::unwrap_or_clone(begun) });
 }
 
 struct Place {
     directory: tempfile::TempDir,
-    writer: Arc<Writer>,
+    writer: Writer,
 }
 
 impl Place {
@@ -32,7 +32,7 @@ impl Place {
 
     fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
-        let writer = Arc::new(Writer::new(directory.path(), KeptJournal::default()));
+        let writer = Writer::new(directory.path(), KeptJournal::default());
         Self { directory, writer }
     }
 
@@ -62,13 +62,7 @@ impl Place {
 
     /// Blocks the thread, which cannot write before the drop of the guard.
     fn held(&self) -> std::sync::MutexGuard<'_, File> {
-        self.writer.file.lock()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        self.writer.stop();
+        self.writer.0.file.lock()
     }
 }
 
@@ -86,7 +80,7 @@ fn without_groups_every_line_is_written_at_once() {
     assert_eq!(place.lines(), ["a started"]);
     place.end(begun);
     assert_eq!(place.lines(), ["a started", "a ok"]);
-    assert!(place.writer.thread.get().is_none());
+    assert!(place.writer.0.thread.get().is_none());
 }
 
 /// The first line of a call that may have effects is in the file before the call runs, with earlier lines.
@@ -101,7 +95,7 @@ fn a_line_that_may_not_wait_is_on_file_at_once() {
         assert_eq!(place.lines().last().unwrap(), &format!("{call} started"));
         assert_eq!(place.lines().iter().filter(|line| *line == "waits started").count(), 1);
         place.end(waiting);
-        place.writer.write(|_| Ok(()));
+        place.writer.0.write(|_| Ok(()));
         fs::write(place.directory.path().join(CURRENT), "").unwrap();
     }
 }
@@ -141,16 +135,16 @@ fn what_waits_is_bounded() {
     for begun in &all {
         place.writer.begin(begun, true);
     }
-    let gathered = |begun: &Arc<Record>| place.writer.put(|gathered| gathered.begin(begun));
+    let gathered = |begun: &Arc<Record>| place.writer.0.put(|gathered| gathered.begin(begun));
     assert!(!gathered(&record("more")), "the calls");
     drop(held);
     place.writer.begin(&record("more"), true);
-    place.writer.write(|_| Ok(()));
+    place.writer.0.write(|_| Ok(()));
     assert_eq!(place.lines().len(), MAX_BEGUN + 2);
 
     let held = place.held();
     let long = Record { error: Some("x".repeat(10_000)), ..(*record("long")).clone() };
-    let taken = (0..100).take_while(|_| place.writer.put(|gathered| gathered.end(&long))).count();
+    let taken = (0..100).take_while(|_| place.writer.0.put(|gathered| gathered.end(&long))).count();
     assert!((20..=26).contains(&taken), "the bytes: {taken}");
     drop(held);
 }
@@ -160,13 +154,12 @@ fn what_waits_is_bounded() {
 fn what_waits_is_written_at_the_end() {
     let directory = tempfile::tempdir().unwrap();
     let read = || fs::read_to_string(directory.path().join(CURRENT)).unwrap();
-    let writer = Arc::new(Writer::new(directory.path(), KeptJournal::default()));
-    let journal = Arc::new(super::super::Handle(writer));
+    let journal = Arc::new(Writer::new(directory.path(), KeptJournal::default()));
     journal.gather();
     for call in ["a", "b"] {
         let begun = record(call);
         journal.begin(&begun, true);
-        end(&journal.0, begun);
+        end(&journal, begun);
     }
     let clone = journal.clone();
     drop(journal);
@@ -182,7 +175,7 @@ fn what_waits_is_written_at_the_end() {
     let held = place.held();
     place.writer.begin(&record("waits"), true);
     drop(held);
-    place.writer.stop();
+    place.writer.0.stop();
     assert_eq!(place.lines(), ["first started", "waits started"]);
     // Later lines are written without the thread.
     place.writer.gather();
@@ -198,14 +191,13 @@ fn groups_of_several_writers_do_not_mix() {
     std::thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
-                let writer = Arc::new(Writer::new(place.directory.path(), KeptJournal::default()));
+                let writer = Writer::new(place.directory.path(), KeptJournal::default());
                 writer.gather();
                 for n in 0..CALLS {
                     let begun = record("x");
                     writer.begin(&begun, !n.is_multiple_of(7));
                     end(&writer, begun);
                 }
-                writer.stop();
             });
         }
     });

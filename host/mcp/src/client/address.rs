@@ -4,6 +4,7 @@
 use reqwest::Url;
 
 use super::ServerError;
+use haft_core::net::is_loopback;
 
 /// Names haft to the server.
 pub(super) const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
@@ -27,9 +28,8 @@ pub(super) fn is_safe(url: &Url) -> bool {
     url.scheme() == "https" || (url.scheme() == "http" && is_this_machine(url))
 }
 
-/// Returns whether `url` is on this machine.
 pub(super) fn is_this_machine(url: &Url) -> bool {
-    url.host_str().is_some_and(haft_core::net::is_loopback)
+    url.host_str().is_some_and(is_loopback)
 }
 
 #[cfg(test)]

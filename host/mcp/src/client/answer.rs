@@ -80,14 +80,14 @@ fn text_of(result: &Value, mut answer: ContentBuilder, limit: usize, whole: &Who
         answer.block(block);
     }
     if blocks.len() > MAX_BLOCKS {
-        answer.push_line(format!("[{} more blocks are left out]", blocks.len() - MAX_BLOCKS));
+        answer.lines.push(format!("[{} more blocks are left out]", blocks.len() - MAX_BLOCKS));
     }
     let structured = result.get("structuredContent").filter(|data| !data.is_null());
     let is_error = result.get("isError").and_then(Value::as_bool).unwrap_or(false);
     // The data of an error need not match a schema.
     let structured = structured.and_then(|data| answer.structured(data, limit)).filter(|_| !is_error);
     if answer.lines.is_empty() {
-        answer.push_line("(the answer is empty)".to_owned());
+        answer.lines.push("(the answer is empty)".to_owned());
     }
     let text = answer.lines.join("\n");
     // Marked as foreign, because haft's own errors appear in the same place.
@@ -106,10 +106,10 @@ pub(super) fn prompt_text(result: &Value, attachments: Vec<Attachment>) -> (Opti
     let has_roles = messages.iter().any(is_of_model);
     for message in messages.iter().take(MAX_BLOCKS) {
         if !said.lines.is_empty() {
-            said.push_line(String::new());
+            said.lines.push(String::new());
         }
         if has_roles {
-            said.push_line(if is_of_model(message) { "Assistant:" } else { "User:" }.to_owned());
+            said.lines.push(if is_of_model(message) { "Assistant:" } else { "User:" }.to_owned());
         }
         match &message["content"] {
             Value::Array(blocks) => blocks.iter().take(MAX_BLOCKS).for_each(|block| said.block(block)),
@@ -126,40 +126,35 @@ struct ContentBuilder {
 }
 
 impl ContentBuilder {
-    fn push_line(&mut self, line: String) {
-        self.lines.push(line);
-    }
-
     fn block(&mut self, block: &Value) {
         let text = |key: &str| block.get(key).and_then(Value::as_str);
         match text("type") {
-            Some("text") => self.push_line(text("text").unwrap_or_default().to_owned()),
+            Some("text") => self.lines.push(text("text").unwrap_or_default().to_owned()),
             Some(kind @ ("image" | "audio")) => {
                 self.attached(kind, text("mimeType"), block.get("data"));
             }
-            Some("resource_link") => self.push_line(format!("[resource {}]", describe_resource(block))),
+            Some("resource_link") => self.lines.push(format!("[resource {}]", describe_resource(block))),
             Some("resource") => self.resource(block.get("resource").unwrap_or(&Value::Null)),
             kind => {
                 let kind = shortened(kind.unwrap_or("unknown").to_owned());
-                self.push_line(format!("[content of the unknown type `{kind}`]"));
+                self.lines.push(format!("[content of the unknown type `{kind}`]"));
             }
         }
     }
 
-    /// Adds a resource within the answer.
     fn resource(&mut self, resource: &Value) {
         let text = |key: &str| resource.get(key).and_then(Value::as_str);
         match (text("text"), resource.get("blob")) {
             (Some(content), _) => {
-                self.push_line(format!("[resource {}]", describe_resource(resource)));
-                self.push_line(content.to_owned());
+                self.lines.push(format!("[resource {}]", describe_resource(resource)));
+                self.lines.push(content.to_owned());
             }
             (None, Some(blob)) => {
                 let what = format!("resource {}", describe_resource(resource));
                 self.attached(&what, text("mimeType"), Some(blob));
             }
             (None, None) => {
-                self.push_line(format!("[resource {}, without content]", describe_resource(resource)));
+                self.lines.push(format!("[resource {}, without content]", describe_resource(resource)));
             }
         }
     }
@@ -169,7 +164,7 @@ impl ContentBuilder {
         let index = place.and_then(Value::as_u64).and_then(|index| usize::try_from(index).ok());
         if let Some(file) = index.and_then(|index| self.attachments.get(index)) {
             let (media_type, length) = (&file.media_type, file.data.len());
-            return self.push_line(format!("[{what}, {media_type}, {length} bytes]"));
+            return self.lines.push(format!("[{what}, {media_type}, {length} bytes]"));
         }
         let media_type = shortened(media_type.unwrap_or(UNKNOWN_TYPE).to_owned());
         let encoded = place.and_then(Value::as_str).unwrap_or_default();
@@ -181,13 +176,13 @@ impl ContentBuilder {
             ),
             Err(_) => format!("[{what}, {media_type}: left out: not valid base64]"),
         };
-        self.push_line(why);
+        self.lines.push(why);
     }
 
     /// Returns the data, also as text unless a text block contains them; `None` if they exceed the limit.
     fn structured(&mut self, data: &Value, limit: usize) -> Option<Value> {
         if !is_shown(&self.lines, data) {
-            self.push_line(data.to_string());
+            self.lines.push(data.to_string());
         }
         // Truncated data are invalid; the text shows the part that fits.
         (data.to_string().chars().count() <= limit).then(|| data.clone())

@@ -152,39 +152,18 @@ impl SentCalls {
         }
     }
 
+    /// Returns the call that a question of the server belongs to: the latest one, if all are of one client. A
+    /// question names no call, and no client may answer a question about another client's call.
+    pub(super) fn asking(&self) -> Option<Listener> {
+        self.latest().map(|call| call.listener.clone())
+    }
+
     /// Returns the latest unanswered call, if all are of one client.
     fn latest(&self) -> Option<Arc<Ongoing>> {
         let calls: Vec<_> = self.0.lock().iter().filter_map(|(_, call)| call.upgrade()).collect();
         let last = calls.last()?;
         let is_one = calls.iter().all(|call| call.listener.client == last.listener.client);
         is_one.then(|| last.clone())
-    }
-}
-
-/// Running calls. They own their entries in [`SentCalls`].
-#[derive(Debug, Default)]
-pub(super) struct OngoingCalls {
-    /// The ongoing calls, oldest first.
-    ongoing: Lock<Vec<(ProgressToken, Arc<Ongoing>)>>,
-}
-
-impl OngoingCalls {
-    /// Begins a call whose request was sent.
-    pub(super) fn begin(&self, token: ProgressToken, call: Arc<Ongoing>) {
-        self.ongoing.lock().push((token, call));
-    }
-
-    /// Ends a call.
-    pub(super) fn end(&self, token: &ProgressToken) {
-        self.ongoing.lock().retain(|(own, _)| own != token);
-    }
-
-    /// Returns the call that a question of the server belongs to: the latest one, if all are of one client. A
-    /// question names no call, and no client may answer a question about another client's call.
-    pub(super) fn asking(&self) -> Option<Listener> {
-        let ongoing = self.ongoing.lock();
-        let last = &ongoing.last()?.1.listener;
-        ongoing.iter().all(|(_, call)| call.listener.client == last.client).then(|| last.clone())
     }
 }
 

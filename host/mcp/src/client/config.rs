@@ -62,23 +62,6 @@ pub enum Endpoint {
     },
 }
 
-impl Endpoint {
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (
-                Self::Stdio { command, folder, home, environment },
-                Self::Stdio { command: others, folder: its_folder, home: its_home, environment: its_own },
-            ) => {
-                command == others
-                    && (folder, home) == (its_folder, its_home)
-                    && environment.identity() == its_own.identity()
-            }
-            (Self::Http { .. }, Self::Http { .. }) => self.parts() == other.parts(),
-            (Self::Stdio { .. }, Self::Http { .. }) | (Self::Http { .. }, Self::Stdio { .. }) => false,
-        }
-    }
-}
-
 /// Named values, some of which are secrets.
 #[async_trait]
 pub trait Values: Debug + Send + Sync {
@@ -104,6 +87,18 @@ impl Endpoint {
                 let login = account.as_ref().and_then(|account| account.identity());
                 own.into_iter().chain(login).collect()
             }
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.parts() == other.parts() && self.places() == other.places()
+    }
+
+    /// Returns the folders that lead from the command to the program.
+    fn places(&self) -> Option<(&Path, &Path)> {
+        match self {
+            Self::Stdio { folder, home, .. } => Some((folder, home)),
+            Self::Http { .. } => None,
         }
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use rmcp::model::{
     ClientRequest, CustomResult, GetMeta, InputRequest, InputRequiredResult, JsonObject, RequestMetaObject,
-    ServerCapabilities, ServerResult, SubscriptionFilter,
+    ServerResult, SubscriptionFilter,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError};
@@ -26,9 +26,8 @@ use super::child::{Child, DYING, ended};
 use super::handler::ServerRequestHandler;
 use super::http::from_transport_error;
 use super::listing::ToolListBuilder;
-use super::message;
+use super::message::{self, request_of};
 use super::pending::PendingResponse;
-use super::request::request_of;
 use super::{ServerError, ToolList};
 use haft_core::secret::Redactor;
 use haft_core::trace::TraceParent;
@@ -52,7 +51,7 @@ pub(super) struct Connection {
     /// Tasks that end with the connection.
     tasks: Vec<AbortHandle>,
     /// Whether the server has answered a call.
-    answered: AtomicBool,
+    pub(super) answered: AtomicBool,
 }
 
 /// The time limit and cancel token of a request.
@@ -81,11 +80,6 @@ impl Connection {
     pub(super) fn is_closed(&self) -> bool {
         let is_over = |child: &Arc<Child>| child.life.ending().is_some() || child.life.is_stopping();
         self.peer.is_transport_closed() || self.child.as_ref().is_some_and(is_over)
-    }
-
-    /// Returns whether the server has answered a call.
-    pub(super) fn has_answered(&self) -> bool {
-        self.answered.load(Ordering::Relaxed)
     }
 
     /// Returns whether the server is of the stateless era.
@@ -136,32 +130,6 @@ impl Connection {
         Refusal::hints(refused, (&child.grant, &child.table), &answer)
     }
 
-    /// Waits until the server reports a change of its tools.
-    pub(super) async fn changed(&self) {
-        self.handler.changed.heard().await;
-    }
-
-    /// Returns whether the server has reported a change since the last call of this function.
-    pub(super) fn takes_change(&self) -> bool {
-        self.handler.changed.take()
-    }
-
-    /// Marks the server's tools as changed, because they could not be read.
-    pub(super) fn says_change(&self) {
-        self.handler.changed.say();
-    }
-
-    /// Returns the capabilities of the server.
-    pub(super) fn capabilities(&self) -> ServerCapabilities {
-        self.peer.peer_info().map(|info| info.capabilities.clone()).unwrap_or_default()
-    }
-
-    /// Returns the server's instructions to models.
-    pub(super) fn instructions(&self) -> Option<String> {
-        self.peer.peer_info().and_then(|info| info.instructions.clone())
-    }
-
-    /// Requests one page of a list.
     pub(super) async fn page(
         &self,
         method: &'static str,
@@ -179,8 +147,16 @@ impl Connection {
         params: &JsonObject,
         limits: RequestLimits<'_>,
     ) -> Result<Value, ServerError> {
-        let request = request_of(method, params)?;
-        value(self.request(method, request, None, limits).await?)
+        value(self.ask(method, params, limits).await?)
+    }
+
+    async fn ask(
+        &self,
+        method: &'static str,
+        params: &JsonObject,
+        limits: RequestLimits<'_>,
+    ) -> Result<ServerResult, ServerError> {
+        self.request(method, request_of(method, params)?, None, limits).await
     }
 
     /// Returns all tools of the server, without secrets.
@@ -296,14 +272,20 @@ impl Connection {
         let late = || ServerError::TimedOut { method, limit: limits.timeout, noise: noise() };
         let sent = timeout(limits.timeout, self.send(request, listener)).await.map_err(|_| late())?;
         let mut waiting = match sent {
-            Ok(handle) => PendingResponse::new(self.child.clone(), self.handler.calls.clone(), handle),
+            Ok((handle, call)) => PendingResponse::new(self.child.clone(), handle, call),
             Err(error) => return Err(self.failed(error).await),
         };
         let answer = tokio::select! {
             biased;
             answer = waiting.answer() => answer,
-            () = limits.cancel.cancelled() => return Err(waiting.cancel_with("cancelled", ServerError::Cancelled)),
-            () = self.deadline(start, limits.timeout) => return Err(waiting.cancel_with("timed out", late())),
+            () = limits.cancel.cancelled() => {
+                waiting.cancel("cancelled");
+                return Err(ServerError::Cancelled);
+            }
+            () = self.deadline(start, limits.timeout) => {
+                waiting.cancel("timed out");
+                return Err(late());
+            }
             () = self.died() => None,
         };
         waiting.mark_answered();
@@ -318,10 +300,10 @@ impl Connection {
         &self,
         mut request: ClientRequest,
         listener: Option<&Listener>,
-    ) -> Result<RequestHandle<RoleClient>, ServiceError> {
+    ) -> Result<(RequestHandle<RoleClient>, Option<Arc<Ongoing>>), ServiceError> {
         let mut options = PeerRequestOptions::no_options();
         let Some(listener) = listener else {
-            return self.peer.send_request_with_option(request, options).await;
+            return Ok((self.peer.send_request_with_option(request, options).await?, None));
         };
         if self.is_stateless() {
             let has_person = self.handler.person_of(Some(listener)).is_some();
@@ -329,9 +311,7 @@ impl Connection {
             options.meta = Some(listener.stateless_meta(self.handler.get_info().capabilities, has_person));
         }
         let call = Ongoing::attach(&mut request, listener, &self.handler.server);
-        let handle = self.peer.send_request_with_option(request, options).await?;
-        self.handler.calls.begin(handle.progress_token.clone(), call);
-        Ok(handle)
+        Ok((self.peer.send_request_with_option(request, options).await?, Some(call)))
     }
 
     /// Returns after the time limit. The user's time for answers does not count.

@@ -6,6 +6,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use rmcp::model::{
     ClientCapabilities, ClientConfig, CreateMessageRequestParams, CreateMessageResult, CustomRequest,
@@ -18,9 +19,9 @@ use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, ErrorData, RoleClient};
 use tokio::sync::{Notify, broadcast};
 
-use super::calls::{self, Listener, OngoingCalls, SentCalls, shortened};
-use super::elicitation::AskingClock;
-use super::offers::MAX_URI;
+use super::calls::{self, Listener, SentCalls, shortened};
+use super::listing::MAX_URI;
+use haft_core::sync::Lock;
 use haft_core::tool::{ElicitationMode, ElicitationQuestion, Elicitor, Reply};
 
 /// Maximum size in bytes of a form or a URL that the user sees. Neither can be cut.
@@ -84,7 +85,6 @@ pub(super) struct ServerRequestHandler {
     pub(super) workspace: Option<std::path::PathBuf>,
     /// The user who answers if the caller has none.
     pub(super) elicitor: Option<Arc<dyn Elicitor>>,
-    pub(super) calls: Arc<OngoingCalls>,
     pub(super) asking: Arc<AskingClock>,
     /// Notified when the server reports changes of its lists.
     pub(super) changed: Arc<ServerNews>,
@@ -119,7 +119,7 @@ impl ServerRequestHandler {
 
     /// Returns the user who answers a question about the call of `listener`, or a question without a call.
     pub(super) fn person_of(&self, listener: Option<&Listener>) -> Option<Arc<dyn Elicitor>> {
-        let asking = listener.cloned().or_else(|| self.calls.asking());
+        let asking = listener.cloned().or_else(|| self.changed.calls.asking());
         asking.and_then(|listener| listener.person).or_else(|| self.elicitor.clone())
     }
 
@@ -260,6 +260,50 @@ fn file_uri(path: &Path) -> String {
         }
     }
     uri
+}
+
+/// The total time of questions to users. This time does not count towards time limits.
+#[derive(Debug, Default)]
+pub(super) struct AskingClock(Lock<AskingState>);
+
+#[derive(Debug, Default)]
+struct AskingState {
+    questions: u32,
+    since: Option<Instant>,
+    total: Duration,
+}
+
+impl AskingClock {
+    pub(super) fn total(&self) -> Duration {
+        let state = self.0.lock();
+        state.total + state.since.map(|since| since.elapsed()).unwrap_or_default()
+    }
+
+    pub(super) fn count(&self) -> u32 {
+        self.0.lock().questions
+    }
+
+    /// Counts until the returned guard is dropped.
+    pub(super) fn begin(&self) -> AskingGuard<'_> {
+        let mut state = self.0.lock();
+        state.questions += 1;
+        state.since.get_or_insert_with(Instant::now);
+        AskingGuard(self)
+    }
+}
+
+/// A question that is being asked.
+pub(super) struct AskingGuard<'a>(&'a AskingClock);
+
+impl Drop for AskingGuard<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.0.lock();
+        state.questions -= 1;
+        if state.questions == 0 {
+            let asked = state.since.take().map(|since| since.elapsed());
+            state.total += asked.unwrap_or_default();
+        }
+    }
 }
 
 #[cfg(test)]

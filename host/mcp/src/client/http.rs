@@ -39,7 +39,6 @@ const BEGINNING: Duration = Duration::from_secs(3);
 /// Maximum number of bytes of the beginning of a stream.
 const MAX_BEGINNING: usize = 4096;
 
-/// The transport.
 type Http = StreamableHttpClientTransport<HttpClient>;
 
 /// Returns a transport to `url` that sends `headers` with everything, and the token of `account`. Sends nothing
@@ -132,7 +131,6 @@ pub(super) async fn is_of_2024(url: &str, headers: &[(String, SecretString)]) ->
     tokio::time::timeout(BEGINNING, asked).await.is_ok_and(|asked| asked.is_some())
 }
 
-/// Returns the error for a failure of the transport.
 pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError {
     let mut cause = Some(error);
     while let Some(found) = cause {

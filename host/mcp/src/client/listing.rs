@@ -1,17 +1,18 @@
 //! Reads a server's list of tools, page by page. Each tool is checked separately, so that an invalid one does not
-//! hide the others; the number of pages, tools and bytes is bounded.
+//! hide the others; the number of pages, tools and bytes is bounded. Of a tool whose arguments are also sent as
+//! headers of HTTP (`x-mcp-header`, SEP-2243) the annotations are checked: `rmcp` checks lists of its own type, and
+//! haft reads lists as JSON.
 
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
+use super::ServerError;
 use super::calls::shortened;
-use super::offers::ServerOffers;
-use super::{ServerError, param_headers};
 use crate::pins::{Difference, INSTRUCTIONS, ToolPins};
 use haft_core::call::Hints;
-use haft_core::tool::{Keep, MendedSchema, Schema, clip, mend};
+use haft_core::tool::{Keep, MendedSchema, Schema, ServerResources, clip, mend};
 
 /// Maximum number of requested pages.
 const MAX_PAGES: usize = 100;
@@ -21,10 +22,21 @@ const MAX_TOOLS: usize = 1000;
 const MAX_SIZE: usize = 8 << 20;
 /// Maximum number of characters of a name, which appears in messages.
 const MAX_NAME: usize = 256;
+/// Maximum number of bytes of a resource's URI.
+pub(super) const MAX_URI: usize = 2048;
 /// Maximum number of characters of a title, which appears in a list.
 const MAX_TITLE: usize = 256;
 /// Maximum number of characters of a description, which every turn pays for.
 const MAX_DESCRIPTION: usize = 16_000;
+
+/// The keyword that names the header of an argument.
+const ANNOTATION: &str = "x-mcp-header";
+/// The types of values that a header can have.
+const TYPES: [&str; 3] = ["string", "integer", "boolean"];
+/// Characters of a header's name besides letters and digits (RFC 9110, `token`).
+const TOKEN: &[u8] = b"!#$%&'*+-.^_`|~";
+/// Keywords whose values are no schemas.
+const DATA: [&str; 4] = ["enum", "const", "default", "examples"];
 
 /// The tools of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -93,6 +105,26 @@ impl ToolList {
     pub fn held(&self, tool: &str) -> Option<&Difference> {
         self.differences.iter().find(|one| one.holds() && one.tool() == tool)
     }
+}
+
+/// A server's offers besides its tools, as listed, without secrets.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ServerOffers {
+    /// `Prompt` of the protocol.
+    #[serde(default)]
+    pub prompts: Vec<Value>,
+    /// The resources and templates.
+    #[serde(flatten)]
+    pub of_resources: ServerResources,
+    /// `Skill` of the extension for skills.
+    #[serde(default)]
+    pub skills: Vec<Value>,
+    /// The server's instructions to models.
+    #[serde(default)]
+    pub instructions: Option<String>,
+    /// Omitted items, and the reasons.
+    #[serde(default)]
+    pub left_out: Vec<String>,
 }
 
 /// A tool of a server.
@@ -178,8 +210,7 @@ impl ToolListBuilder {
 
     fn tool(&mut self, tool: &Value) {
         let name = tool.get("name").and_then(Value::as_str).map(|name| shortened(name.to_owned()));
-        let headers =
-            if self.has_param_headers { param_headers::check(&tool["inputSchema"]) } else { Ok(()) };
+        let headers = if self.has_param_headers { check_param_headers(&tool["inputSchema"]) } else { Ok(()) };
         match headers.and_then(|()| parse_tool(tool, name.as_deref())) {
             Ok(taken) if self.names.insert(taken.name.clone()) => {
                 self.listed.tools.push(taken);
@@ -234,6 +265,66 @@ fn parse_tool(tool: &Value, name: Option<&str>) -> Result<RemoteTool, String> {
         output: tool.get("outputSchema").filter(|schema| Schema::compile(schema).is_ok()).cloned(),
         hints: Hints::from_annotations(annotations.unwrap_or(&Value::Null)),
     })
+}
+
+/// Checks the annotations of a tool's `inputSchema`.
+///
+/// # Errors
+/// The reason why an annotation is invalid.
+fn check_param_headers(schema: &Value) -> Result<(), String> {
+    schema.as_object().map_or(Ok(()), |schema| within(schema, false, &mut HashSet::new()))
+}
+
+/// Checks a schema that only `properties` lead to.
+fn within(
+    schema: &Map<String, Value>,
+    is_argument: bool,
+    headers: &mut HashSet<String>,
+) -> Result<(), String> {
+    for (keyword, value) in schema {
+        match keyword.as_str() {
+            ANNOTATION if is_argument => header(schema, value, headers)?,
+            "properties" => {
+                for property in value.as_object().into_iter().flat_map(Map::values) {
+                    property.as_object().map_or(Ok(()), |property| within(property, true, headers))?;
+                }
+            }
+            keyword if DATA.contains(&keyword) => {}
+            ANNOTATION => return Err(misplaced()),
+            _ if is_annotated(value) => return Err(misplaced()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn misplaced() -> String {
+    format!("`{ANNOTATION}` may stand in arguments only, which `properties` lead to")
+}
+
+/// Returns whether a value has an annotation anywhere. A property of that name has a schema.
+fn is_annotated(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(is_annotated),
+        Value::Object(fields) => {
+            fields.get(ANNOTATION).is_some_and(Value::is_string) || fields.values().any(is_annotated)
+        }
+        _ => false,
+    }
+}
+
+fn header(schema: &Map<String, Value>, value: &Value, headers: &mut HashSet<String>) -> Result<(), String> {
+    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || TOKEN.contains(&byte);
+    let name = value.as_str().filter(|name| !name.is_empty() && name.bytes().all(is_token));
+    let name = name.ok_or_else(|| format!("`{ANNOTATION}` must be the name of a header, not {value}"))?;
+    if !schema.get("type").and_then(Value::as_str).is_some_and(|kind| TYPES.contains(&kind)) {
+        return Err(format!("`{ANNOTATION}: {name}` needs a type of {}", TYPES.join(", ")));
+    }
+    if headers.insert(name.to_ascii_lowercase()) {
+        Ok(())
+    } else {
+        Err(format!("two arguments have `{ANNOTATION}: {name}`"))
+    }
 }
 
 #[cfg(test)]
@@ -306,5 +397,34 @@ mod tests {
         let listed = listed(&[json!({ "tools": many, "nextCursor": "" })]);
         assert_eq!((listed.tools.len(), listed.rejected.len()), (MAX_TOOLS, 1));
         assert!(ToolListBuilder::default().page(&json!({ "tool": [] })).is_err());
+    }
+
+    #[test]
+    fn annotations_are_names_of_headers_of_single_arguments() {
+        let tool = |properties: Value| json!({ "type": "object", "properties": properties });
+        let one = |kind: &str, header: Value| json!({ "type": kind, ANNOTATION: header });
+        let good = [
+            tool(
+                json!({ "a": one("string", json!("A")), "b": tool(json!({ "c": one("integer", json!("C")) })) }),
+            ),
+            tool(json!({ ANNOTATION: { "type": "number" }, "d": { "default": { ANNOTATION: "x" } } })),
+        ];
+        for good in good {
+            assert_eq!(check_param_headers(&good), Ok(()), "{good}");
+        }
+        let mut bad = vec![
+            tool(json!({ "a": one("string", json!("A")), "b": one("string", json!("a")) })),
+            tool(json!({ "a": { "type": "array", "items": one("string", json!("A")) } })),
+            json!({ "type": "object", ANNOTATION: "A" }),
+        ];
+        for header in [json!(""), json!("a b"), json!("a:"), json!("ä"), json!("a\u{7}"), json!(null)] {
+            bad.push(tool(json!({ "a": one("string", header) })));
+        }
+        for kind in ["number", "object", "array", "null"] {
+            bad.push(tool(json!({ "a": one(kind, json!("A")) })));
+        }
+        for bad in bad {
+            assert!(check_param_headers(&bad).is_err(), "{bad}");
+        }
     }
 }

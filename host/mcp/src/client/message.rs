@@ -1,10 +1,18 @@
 //! Parses the messages of servers, for all transports: a JSON-RPC message, or a batch of them (2025-03-26). `[]`
-//! instead of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an
-//! error of haft.
+//! instead of an empty object, as PHP writes it, is accepted, and an invalid answer ends its request with an error of
+//! haft. Makes the requests of haft, as rmcp's types, from which rmcp's HTTP transport reads the method and the name.
+#![expect(deprecated, reason = "servers of all versions are subscribed to")]
 
-use rmcp::model::{CustomResult, ErrorData, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{
+    CallToolRequest, CancelTaskRequest, ClientRequest, CompleteRequest, CustomResult, ErrorData,
+    GetPromptRequest, GetTaskRequest, JsonObject, ListPromptsRequest, ListResourceTemplatesRequest,
+    ListResourcesRequest, ListSkillsRequest, ListToolsRequest, ReadResourceRequest, RequestId,
+    ServerJsonRpcMessage, SubscribeRequest, UnsubscribeRequest, UpdateTaskRequest,
+};
+use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
+use super::ServerError;
 use super::calls::shortened;
 use haft_core::json;
 use haft_core::scan::{MAX_VALUES, Scan};
@@ -36,12 +44,12 @@ const OBJECTS: &[&str] = &[
 pub(super) fn read(text: &[u8]) -> Result<Vec<ServerJsonRpcMessage>, String> {
     let scan = Scan::from_message(text);
     let id = scan.id().filter(|_| scan.method().is_none());
-    if scan.values() > MAX_VALUES {
+    if scan.values > MAX_VALUES {
         return answered(id, format!("the answer has more than {MAX_VALUES} values"));
     }
     // Notifications and requests are read once; answers keep what rmcp's types do not know.
     if scan.method().is_some()
-        && memchr_empty(text).is_none()
+        && !may_have_empty(text)
         && let Ok(message) = serde_json::from_slice(text)
     {
         return Ok(vec![message]);
@@ -72,7 +80,6 @@ fn answered(id: Option<RequestId>, why: String) -> Result<Vec<ServerJsonRpcMessa
     }
 }
 
-/// Returns the answer that the request `id` failed.
 pub(super) fn failure(why: String, id: RequestId) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::internal_error(why, None), Some(id))
 }
@@ -126,21 +133,16 @@ fn keep_whole(result: &mut Value) -> bool {
 }
 
 /// Returns the unmodified result, from either place.
-pub(super) fn whole(result: Value) -> Value {
+pub(super) fn whole(mut result: Value) -> Value {
     let take = |result: &mut Value, path: &str| result.pointer_mut(path).map(Value::take);
-    let mut result = result;
     let (own, listed) = ("/haft~1whole", "/_meta/haft~1whole");
     take(&mut result, own).or_else(|| take(&mut result, listed)).unwrap_or(result)
 }
 
-/// Returns the offset of a possible empty list in a text.
-fn memchr_empty(text: &[u8]) -> Option<usize> {
-    let opens = text.iter().enumerate().filter(|(_, byte)| **byte == b'[');
-    let is_empty = |at: usize| {
-        text.get(at + 1..).and_then(|rest| rest.iter().find(|byte| !byte.is_ascii_whitespace()))
-            == Some(&b']')
-    };
-    opens.map(|(at, _)| at).find(|at| is_empty(*at))
+fn may_have_empty(text: &[u8]) -> bool {
+    let rests = text.split(|byte| *byte == b'[').skip(1);
+    let mut firsts = rests.map(|rest| rest.iter().find(|byte| !byte.is_ascii_whitespace()));
+    firsts.any(|first| first == Some(&b']'))
 }
 
 /// Replaces an empty list at `place` by an empty object.
@@ -184,6 +186,37 @@ pub(super) fn words(text: &[u8]) -> String {
         plain.split_whitespace().collect::<Vec<_>>().join(" ")
     });
     shortened(said.chars().take(300).collect())
+}
+
+/// Returns the request `method` with `params`.
+///
+/// # Errors
+/// `params` are invalid for the method.
+pub(super) fn request_of(method: &str, params: &JsonObject) -> Result<ClientRequest, ServerError> {
+    fn read<P: DeserializeOwned>(method: &str, params: &JsonObject) -> Result<P, ServerError> {
+        serde_json::from_value(Value::Object(params.clone())).map_err(|error| ServerError::Answer {
+            code: -32602,
+            message: format!("invalid parameters of `{method}`: {error}"),
+            data: None,
+        })
+    }
+    Ok(match method {
+        "tools/call" => CallToolRequest::new(read(method, params)?).into(),
+        "tools/list" => ListToolsRequest::with_param(read(method, params)?).into(),
+        "prompts/list" => ListPromptsRequest::with_param(read(method, params)?).into(),
+        "prompts/get" => GetPromptRequest::new(read(method, params)?).into(),
+        "resources/list" => ListResourcesRequest::with_param(read(method, params)?).into(),
+        "resources/templates/list" => ListResourceTemplatesRequest::with_param(read(method, params)?).into(),
+        "resources/read" => ReadResourceRequest::new(read(method, params)?).into(),
+        "resources/subscribe" => SubscribeRequest::new(read(method, params)?).into(),
+        "resources/unsubscribe" => UnsubscribeRequest::new(read(method, params)?).into(),
+        "skills/list" => ListSkillsRequest::with_param(read(method, params)?).into(),
+        "tasks/get" => GetTaskRequest::new(read(method, params)?).into(),
+        "tasks/update" => UpdateTaskRequest::new(read(method, params)?).into(),
+        "tasks/cancel" => CancelTaskRequest::new(read(method, params)?).into(),
+        "completion/complete" => CompleteRequest::new(read(method, params)?).into(),
+        _ => return Err(ServerError::Protocol(format!("haft does not support `{method}`"))),
+    })
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use rmcp::model::{ProgressToken, ServerResult};
+use rmcp::model::ServerResult;
 use rmcp::service::RequestHandle;
 use rmcp::{RoleClient, ServiceError};
 use tokio::time::timeout;
 
-use super::ServerError;
-use super::calls::OngoingCalls;
+use super::calls::Ongoing;
 use super::child::Child;
 
 /// Time limit for writing the notification that a request is cancelled.
@@ -19,18 +18,18 @@ const CANCEL: Duration = Duration::from_secs(2);
 pub(super) struct PendingResponse {
     /// The server, if it is a child.
     child: Option<Arc<Child>>,
-    calls: Arc<OngoingCalls>,
     handle: Option<RequestHandle<RoleClient>>,
-    token: ProgressToken,
+    /// The call that the request makes, if it makes one. Its drop ends the call.
+    _call: Option<Arc<Ongoing>>,
 }
 
 impl PendingResponse {
     pub(super) fn new(
         child: Option<Arc<Child>>,
-        calls: Arc<OngoingCalls>,
         handle: RequestHandle<RoleClient>,
+        call: Option<Arc<Ongoing>>,
     ) -> Self {
-        Self { child, calls, token: handle.progress_token.clone(), handle: Some(handle) }
+        Self { child, handle: Some(handle), _call: call }
     }
 
     /// Returns the answer; `None` if the connection closed.
@@ -44,12 +43,7 @@ impl PendingResponse {
     }
 
     /// Sends a cancel notification; a late answer is ignored.
-    pub(super) fn cancel_with(&mut self, reason: &'static str, error: ServerError) -> ServerError {
-        self.cancel(reason);
-        error
-    }
-
-    fn cancel(&mut self, reason: &'static str) {
+    pub(super) fn cancel(&mut self, reason: &'static str) {
         let Some(handle) = self.handle.take() else { return };
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let child = self.child.as_ref().map(Arc::downgrade);
@@ -68,7 +62,6 @@ impl PendingResponse {
 
 impl Drop for PendingResponse {
     fn drop(&mut self) {
-        self.calls.end(&self.token);
         self.cancel("the caller is gone");
     }
 }

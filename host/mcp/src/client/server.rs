@@ -1,19 +1,20 @@
-//! One server: lists its tools, starts the server at its first use, and restarts it after its end, with a growing pause
-//! after repeated failures.
+//! One server: lists its tools, starts the server at its first use, and restarts it after its end, with a growing
+//! pause after repeated failures. A tool that differs from the agreed one is neither offered nor called, whether it
+//! is from the first list, a later list, a reconnection or the cache.
 
-mod held;
-mod offers;
 mod start;
 
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
 use tokio::sync::{broadcast, watch};
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::start::ConnectionSlot;
 use super::calls::Listener;
 use super::connection::{Connection, RequestLimits};
 use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
@@ -25,10 +26,6 @@ use haft_core::tool::{Context, Elicitor};
 use haft_core::trace::{Ended, Operation, Wire};
 use haft_sandbox::confine::Confiner;
 
-/// The pause after the second failure in a row. Each further failure doubles the pause.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-/// The longest pause.
-const MAX_PAUSE: Duration = Duration::from_secs(10);
 /// The wait for further changes before a changed list is requested.
 const SETTLE: Duration = Duration::from_millis(200);
 
@@ -79,18 +76,6 @@ struct KnownTools {
     /// Whether the server itself sent it, since haft was started.
     is_fresh: bool,
     age: Duration,
-}
-
-#[derive(Debug, Default)]
-struct ConnectionSlot {
-    connection: Option<Arc<Connection>>,
-    era: Era,
-    /// The number of failures since the server last worked.
-    failures: u32,
-    /// The earliest time of the next start.
-    not_before: Option<Instant>,
-    /// The reason why the server's tools could not be listed.
-    unlisted: Option<ServerError>,
 }
 
 impl Server {
@@ -163,7 +148,6 @@ impl Server {
         }
     }
 
-    /// Returns the sender of resource changes.
     pub(super) fn updates(&self) -> &broadcast::Sender<Arc<str>> {
         &self.updates
     }
@@ -229,7 +213,7 @@ impl Server {
     pub async fn settle(&self) {
         // A connection that is being opened requests the list itself.
         let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());
-        if let Some(connection) = connection.filter(|connection| connection.takes_change())
+        if let Some(connection) = connection.filter(|connection| connection.handler.changed.take())
             && let Err(error) = self.refresh(&connection).await
         {
             tracing::debug!(server = self.config.name, %error, "cannot list its changed tools");
@@ -279,7 +263,7 @@ impl Server {
             return Ok(connection);
         }
         if let Some(ended) = slot.connection.take() {
-            slot.note_end(ended.has_answered());
+            slot.note_end(ended.answered.load(Ordering::Relaxed));
         }
         if let Some(moment) = slot.not_before {
             tokio::select! {
@@ -317,7 +301,7 @@ impl Server {
             let mut sent = connection.tools(limits, &self.config.redactor).await?;
             sent.offers = Box::pin(ServerOffers::ask(connection, limits, &self.config.redactor)).await;
             asked += 1;
-            if asked == MAX_LISTINGS || !connection.takes_change() {
+            if asked == MAX_LISTINGS || !connection.handler.changed.take() {
                 sent.pin_words();
                 return Ok(sent);
             }
@@ -352,30 +336,56 @@ impl Server {
         Ok(listed)
     }
 
+    /// Accepts only tools that match `pins` from now on; `None` accepts every tool.
+    pub fn hold_to(&self, pins: Option<Arc<ToolPins>>) {
+        *self.pins.lock() = pins;
+        let mut known = self.known.lock();
+        if let Some(KnownTools { sent, listed, .. }) = known.as_mut() {
+            *listed = self.offered(sent);
+        }
+    }
+
+    /// Returns whether the server's tools are pinned.
+    pub fn is_held(&self) -> bool {
+        self.pins.lock().is_some()
+    }
+
+    /// Returns the server's last list, including tools that are held back; [`ToolList::sent`] has each tool as it
+    /// was sent.
+    pub fn sent(&self) -> Option<Arc<ToolList>> {
+        self.known().map(|known| known.sent)
+    }
+
+    fn offered(&self, sent: &Arc<ToolList>) -> Arc<ToolList> {
+        match self.pins.lock().as_deref() {
+            Some(pins) => Arc::new(sent.held_to(pins)),
+            None => sent.clone(),
+        }
+    }
+
+    /// Refuses a call of a tool that is held back. If the server has reported a change of its tools, the list is
+    /// requested first.
+    async fn refuse_held(&self, tool: &str, connection: &Connection) -> Result<(), ServerError> {
+        if self.pins.lock().is_none() {
+            return Ok(());
+        }
+        if connection.handler.changed.take() {
+            self.refresh(connection).await.inspect_err(|_| connection.handler.changed.say())?;
+        }
+        let listed = self.known().map(|known| known.listed);
+        let difference = listed.and_then(|listed| listed.held(tool).cloned());
+        let server = self.config.name.clone();
+        difference.map_or(Ok(()), |difference| Err(ServerError::Held { difference, server }))
+    }
+
     fn known(&self) -> Option<KnownTools> {
         self.known.lock().clone()
     }
 
-    /// Returns the path of the server's cache file.
     fn file(&self) -> Option<PathBuf> {
         // haft looks at files there, not the server.
         let workspace = self.host.grant.base().map(Root::path);
         Some(tool_cache::file(self.host.cache.as_ref()?, &self.config, workspace))
-    }
-}
-
-impl ConnectionSlot {
-    fn open(&self) -> Option<Arc<Connection>> {
-        self.connection.clone().filter(|connection| !connection.is_closed())
-    }
-
-    /// Records that the server has failed or ended. After the first failure the next call restarts the server without a
-    /// pause.
-    fn note_end(&mut self, had_worked: bool) {
-        self.failures = if had_worked { 1 } else { self.failures.saturating_add(1) };
-        let doublings = self.failures.saturating_sub(2).min(10);
-        let pause = if self.failures < 2 { Duration::ZERO } else { FIRST_PAUSE * (1 << doublings) };
-        self.not_before = Some(Instant::now() + pause.min(MAX_PAUSE));
     }
 }
 
@@ -384,13 +394,13 @@ async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
     loop {
         let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };
         // Bounded, so that a connection without other owners is dropped.
-        let changed = timeout(Duration::from_secs(1), open.changed()).await;
+        let changed = timeout(Duration::from_secs(1), open.handler.changed.heard()).await;
         if changed.is_err() {
             continue;
         }
         sleep(SETTLE).await;
         let Some(server) = server.upgrade() else { return };
-        if !open.takes_change() {
+        if !open.handler.changed.take() {
             continue;
         }
         if let Err(error) = server.refresh(&open).await {

@@ -1,5 +1,6 @@
 //! MCP's stdio transport to a child process: one JSON-RPC message per line. Invalid lines do not end the connection,
-//! lines are bounded in length, and answers that no request waits for are dropped.
+//! lines are bounded in length (of a longer line only the id of the answered request is kept), and answers that no
+//! request waits for are dropped.
 
 use std::collections::{HashSet, VecDeque};
 use std::io;
@@ -12,13 +13,10 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot};
 
-use self::line::{Line, LineReader};
-pub(super) use self::wire::Wire;
+use super::child::Wire;
 use super::handler::ServerNews;
 use super::message::{self, failure};
-
-mod line;
-mod wire;
+use haft_core::scan::Scan;
 
 /// Maximum number of messages that wait to be written. Beyond it, a server that sends requests and reads no answers
 /// gets no more answers.
@@ -27,7 +25,11 @@ const MAX_UNWRITTEN: usize = 256;
 /// accumulate for a server that writes without a pause.
 const YIELD_AFTER: usize = 32;
 
-/// The transport.
+/// Maximum length of a line: a picture in a message is a tenth of that; the limit over HTTP is equal.
+const MAX_LINE: usize = 16 << 20;
+/// Maximum size in bytes of one read; the capacity of a pipe.
+const CHUNK: usize = 64 << 10;
+
 pub(super) struct StdioTransport {
     /// The writer; `None` once closed.
     writer: Option<mpsc::Sender<Outgoing>>,
@@ -36,7 +38,7 @@ pub(super) struct StdioTransport {
     awaited: HashSet<RequestId>,
     /// The messages of a batch after its first one.
     queued: VecDeque<ServerJsonRpcMessage>,
-    wire: Arc<Wire>,
+    pub(super) wire: Arc<Wire>,
     news: Arc<ServerNews>,
     /// Number of messages since the last yield.
     received: usize,
@@ -63,11 +65,6 @@ impl StdioTransport {
             news,
             received: 0,
         }
-    }
-
-    /// Returns the state of the pipes, for error messages.
-    pub(super) fn wire(&self) -> Arc<Wire> {
-        self.wire.clone()
     }
 
     /// Queues a message without waiting, so that messages are sent in order.
@@ -122,7 +119,6 @@ impl StdioTransport {
         None
     }
 
-    /// Returns the message in a line, if the line is a message.
     fn parse_line(&mut self, line: &[u8]) -> Option<ServerJsonRpcMessage> {
         let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
         if let Ok(messages) = message::read(line) {
@@ -196,7 +192,7 @@ impl Transport<RoleClient> for StdioTransport {
             let message = match self.reader.next().await? {
                 Line::Whole(line) => self.parse_line(&line),
                 Line::TooLong { answers, length } => answers.map(|id| {
-                    let most = line::MAX_LINE >> 20;
+                    let most = MAX_LINE >> 20;
                     failure(format!("the answer has {length} bytes; the limit is {most} MiB"), id)
                 }),
             };
@@ -210,6 +206,87 @@ impl Transport<RoleClient> for StdioTransport {
         // Once everything is written the pipe is closed, which asks the server to end.
         self.writer = None;
         Ok(())
+    }
+}
+
+enum Line {
+    /// The complete line, without its end.
+    Whole(Vec<u8>),
+    /// The line exceeds the limit.
+    TooLong {
+        /// The id of the request that the line answers, if found.
+        answers: Option<RequestId>,
+        /// Bytes.
+        length: usize,
+    },
+}
+
+struct LineReader {
+    pipe: Receiver,
+    buffer: Box<[u8]>,
+    /// The bytes of `buffer` that were read and not split yet.
+    unread: std::ops::Range<usize>,
+    line: Vec<u8>,
+    /// For a line that is too long: the scan so far, and the number of dropped bytes.
+    long: Option<(Scan, usize)>,
+}
+
+impl LineReader {
+    fn new(pipe: Receiver) -> Self {
+        let buffer = vec![0; CHUNK].into_boxed_slice();
+        Self { pipe, buffer, unread: 0..0, line: Vec::new(), long: None }
+    }
+
+    /// Returns the next line; `None` at the end of input. Cancel safe.
+    async fn next(&mut self) -> Option<Line> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Some(line);
+            }
+            let read = match self.pipe.readable().await {
+                Ok(()) => self.pipe.try_read(&mut self.buffer),
+                Err(error) => Err(error),
+            };
+            match read {
+                Ok(0) => return None,
+                Ok(count) => self.unread = 0..count,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) => {
+                    tracing::debug!(%error, "cannot read a server's output");
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Returns a line, if the read bytes complete a line.
+    fn take_line(&mut self) -> Option<Line> {
+        let unread = self.buffer.get(self.unread.clone()).unwrap_or_default();
+        if unread.is_empty() {
+            return None;
+        }
+        let end = unread.iter().position(|byte| *byte == b'\n');
+        let piece = unread.get(..end.unwrap_or(unread.len())).unwrap_or_default();
+        self.line.extend_from_slice(piece);
+        self.unread.start += piece.len() + usize::from(end.is_some());
+        self.shorten(end.is_some());
+        end?;
+        let line = std::mem::take(&mut self.line);
+        Some(match self.long.take() {
+            None => Line::Whole(line),
+            Some((scan, length)) => Line::TooLong { answers: scan.id().filter(|_| scan.is_answer), length },
+        })
+    }
+
+    /// Drops the read bytes of a line that is too long, after scanning them.
+    fn shorten(&mut self, is_end: bool) {
+        let is_much = self.line.len() > CHUNK || is_end;
+        if self.line.len() > MAX_LINE || (self.long.is_some() && is_much) {
+            let (scan, length) = self.long.get_or_insert_default();
+            scan.feed(&self.line);
+            *length += self.line.len();
+            self.line = Vec::new();
+        }
     }
 }
 

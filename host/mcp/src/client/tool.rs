@@ -1,17 +1,20 @@
-//! A server's tool as a [`Tool`]. Errors name the server.
+//! A server's tool as a [`Tool`], and its prompts and resources, which are called like tools, so that a tool's rules,
+//! journal and limits apply. Users and clients see prompts and resources, models do not. Errors name the server.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::answer::to_tool_result;
+use super::answer::{attachments, prompt_text, to_tool_result};
 use super::server::Answer;
 use super::{Config, RemoteTool, Server, ServerError, ToolList};
-use haft_core::call::{McpAnswer, ToolCall, ToolDef, ToolResult};
+use haft_core::call::{Hints, McpAnswer, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
-use haft_core::tool::{Context, Keep, Served, Tool, ToolError, clip, exposed_name};
+use haft_core::tool::{
+    Context, Keep, Offer, Served, ServerResources, Subject, Tool, ToolError, clip, exposed_name,
+};
 
 /// The common prefix of all names of servers' tools.
 const FAMILY: &str = "mcp";
@@ -24,6 +27,15 @@ const MAX_ERROR_DATA: usize = 64 << 10;
 
 /// Maximum number of characters of an error's message.
 const MAX_ERROR: usize = 10_000;
+
+/// The methods that a call of a prompt may be.
+const OF_PROMPTS: &[&str] = &["prompts/get", "completion/complete"];
+/// The methods that a call of resources may be.
+const OF_RESOURCES: &[&str] =
+    &["resources/read", "resources/subscribe", "resources/unsubscribe", "completion/complete"];
+
+/// Maximum number of bytes of the answer to one call, as JSON: the limit of clients for messages of servers.
+const MAX_ANSWER: usize = 16 << 20;
 
 /// A tool of a server.
 #[derive(Debug)]
@@ -74,7 +86,7 @@ fn usable(mut definition: Value, tool: &RemoteTool) -> Value {
 }
 
 /// Converts a server's failure to an error for the caller. A JSON-RPC error is kept unmodified, for MCP clients.
-pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, ToolError> {
+fn failed(config: &Config, error: ServerError) -> Result<ToolResult, ToolError> {
     let message = clip(&format!("MCP server `{}` {error}", config.name), config.max_result, Keep::Ends);
     let failure = ToolError::ExecutionFailed(with_hints(message, &error.hints()));
     let ServerError::Answer { code, message, data } = error else { return Err(failure) };
@@ -85,7 +97,7 @@ pub(super) fn failed(config: &Config, error: ServerError) -> Result<ToolResult, 
 }
 
 /// Records facts for the journal about a call that ended with `result`.
-pub(super) fn note(result: &Result<Answer, ServerError>, context: &Context<'_>) {
+fn note(result: &Result<Answer, ServerError>, context: &Context<'_>) {
     if matches!(result, Err(ServerError::TimedOut { .. })) {
         context.notes.timed_out();
     }
@@ -140,7 +152,7 @@ impl Tool for ServerTool {
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
         let arguments = match &call.arguments {
             Value::Object(arguments) => arguments.clone(),
-            _ => serde_json::Map::new(),
+            _ => Map::new(),
         };
         let params =
             [("name".to_owned(), self.name.as_str().into()), ("arguments".to_owned(), arguments.into())];
@@ -168,6 +180,137 @@ fn hinted(mut answer: ToolResult, hints: &[String]) -> ToolResult {
         blocks.push(block);
     }
     ToolResult { content: with_hints(answer.content, hints), ..answer }
+}
+
+/// A prompt of a server, or its resources.
+#[derive(Debug)]
+pub struct ServerOffer {
+    def: ToolDef,
+    shown: Shown,
+    server: Arc<Server>,
+}
+
+/// The definition for clients.
+#[derive(Debug)]
+enum Shown {
+    Prompt { definition: Value, completes: bool },
+    Resources(ServerResources),
+}
+
+impl ServerOffer {
+    /// Returns all offers of `listed`, which belongs to `server`, each with its name for the patterns of `tools`.
+    pub fn all(server: &Arc<Server>, listed: &ToolList) -> Vec<(String, Self)> {
+        let offers = &listed.offers;
+        let prompts = offers.prompts.iter().filter_map(|prompt| {
+            let own = format!("prompts/{}", prompt["name"].as_str()?);
+            Some((
+                own,
+                Shown::Prompt { definition: prompt.clone(), completes: offers.of_resources.completes },
+            ))
+        });
+        let resources = offers.of_resources.clone();
+        // A server need not list its user interfaces (MCP Apps, "Resource Discovery").
+        let server_name = server.config().name.as_str();
+        let has_interface = |definition| Served { server: server_name, definition }.interface().is_some();
+        let has_resources = !resources.resources.is_empty()
+            || !resources.templates.is_empty()
+            || listed.sent.iter().any(has_interface);
+        let resources = has_resources.then(|| ("resources/read".to_owned(), Shown::Resources(resources)));
+        let offer = |(own, shown): (String, Shown)| {
+            let def = definition(&server.config().name, &own, &shown);
+            (own, Self { def, shown, server: server.clone() })
+        };
+        prompts.chain(resources).map(offer).collect()
+    }
+
+    /// Returns the method and the parameters of a call.
+    fn request(&self, arguments: &Value) -> Result<(&'static str, Map<String, Value>), ToolError> {
+        let methods = match self.shown {
+            Shown::Prompt { .. } => OF_PROMPTS,
+            Shown::Resources(_) => OF_RESOURCES,
+        };
+        let method = methods.iter().find(|method| arguments["method"] == **method);
+        let params = arguments["params"].as_object();
+        let known = method.zip(params);
+        known.map(|(method, params)| (*method, params.clone())).ok_or_else(|| {
+            let expected = methods.join("`, `");
+            ToolError::InvalidArguments(format!("expected `method`, one of `{expected}`, and `params`"))
+        })
+    }
+}
+
+/// Returns the definition that checks a call, and names it in rules and in the journal.
+fn definition(server: &str, own: &str, shown: &Shown) -> ToolDef {
+    let description = match shown {
+        Shown::Prompt { definition, .. } => definition["description"].as_str().unwrap_or_default().to_owned(),
+        Shown::Resources(_) => format!("Reads the resources of MCP server `{server}`"),
+    };
+    ToolDef {
+        name: format!("mcp__{server}__{own}"),
+        title: None,
+        description,
+        parameters: json!({
+            "type": "object",
+            "properties": { "method": { "type": "string" }, "params": { "type": "object" } },
+            "required": ["method", "params"],
+        }),
+        hints: Hints { read_only: true, open_world: true, ..Hints::default() },
+        output: None,
+    }
+}
+
+#[async_trait]
+impl Tool for ServerOffer {
+    fn def(&self) -> &ToolDef {
+        &self.def
+    }
+
+    fn offer(&self) -> Option<Offer<'_>> {
+        let server = self.server.config().name.as_str();
+        Some(match &self.shown {
+            Shown::Prompt { definition, completes } => {
+                Offer::ServerPrompt { prompt: Served { server, definition }, completes: *completes }
+            }
+            Shown::Resources(listed) => {
+                Offer::ServerResources { server, listed, updates: self.server.updates() }
+            }
+        })
+    }
+
+    fn subject(&self, arguments: &Value) -> Subject {
+        Subject::arguments(&arguments["params"])
+    }
+
+    /// Returns `true`: the server has the rights with which it was started.
+    fn has_fixed_rights(&self) -> bool {
+        true
+    }
+
+    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let request = self.request(&call.arguments)?;
+        let result = self.server.call(request, None, &call.id, context).await;
+        note(&result, context);
+        let config = self.server.config();
+        match result {
+            Ok(Answer { value, .. }) => bounded(value, config),
+            Err(error) => failed(config, error),
+        }
+    }
+}
+
+/// Returns the answer as an MCP client gets it, and as text for a conversation the messages of a prompt.
+fn bounded(mut value: Value, config: &Config) -> Result<ToolResult, ToolError> {
+    let files = attachments(&mut value);
+    let text = value.to_string();
+    if text.len() > MAX_ANSWER {
+        let (name, most) = (&config.name, MAX_ANSWER >> 20);
+        let why = format!("the answer of MCP server `{name}` has more than {most} MiB");
+        return Err(ToolError::ExecutionFailed(why));
+    }
+    let (prompt, files) = prompt_text(&value, files);
+    let content = clip(&prompt.unwrap_or(text), config.max_result, Keep::Ends);
+    let mcp = Some(Box::new(McpAnswer::Result(value)));
+    Ok(ToolResult { attachments: files, mcp, ..ToolResult::success(content) })
 }
 
 #[cfg(test)]

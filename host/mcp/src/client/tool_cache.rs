@@ -5,12 +5,13 @@ use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use super::{Config, ToolList};
+use crate::unix_time;
 use haft_core::encoding::hex;
 
 /// Maximum age of a cached list that is used without a request to the server. A call requests the list anyway. This
@@ -19,7 +20,7 @@ pub const MAX_AGE: Duration = Duration::from_hours(24);
 
 /// The maximum age for a server whose files do not show changes, such as a server of a package runner, if it can be
 /// queried in the background.
-pub const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
+pub(super) const MAX_UNTOLD_AGE: Duration = Duration::from_mins(10);
 
 /// Maximum size in bytes of a file; a list of tools has at most a quarter, stored as sent and as offered, and
 /// prompts and resources together another quarter.
@@ -54,12 +55,12 @@ pub(super) struct CachedTools {
 
 impl CachedTools {
     pub(super) fn new(era: Era, listed: ToolList) -> Self {
-        Self { at: seconds(), era, listed }
+        Self { at: unix_time().as_secs(), era, listed }
     }
 
     /// Returns the age of the list; infinite for a time in the future.
     pub(super) fn age(&self) -> Duration {
-        seconds().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
+        unix_time().as_secs().checked_sub(self.at).map_or(Duration::MAX, Duration::from_secs)
     }
 
     /// Returns the content of `file`, if valid.
@@ -80,10 +81,6 @@ impl CachedTools {
         new.persist(file)?;
         Ok(())
     }
-}
-
-fn seconds() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
 /// Removes files that have not been written for [`MAX_UNUSED_AGE`].
@@ -131,7 +128,7 @@ mod tests {
         memory.write(&file).unwrap();
         assert_eq!(CachedTools::read(&file), Some(memory.clone()));
         assert!(memory.age() < MAX_AGE);
-        assert_eq!(CachedTools { at: seconds() + 100, ..memory }.age(), Duration::MAX);
+        assert_eq!(CachedTools { at: unix_time().as_secs() + 100, ..memory }.age(), Duration::MAX);
         fs::write(&file, "{}").unwrap();
         assert_eq!(CachedTools::read(&file), None);
     }

@@ -63,7 +63,6 @@ impl Board {
         answered.map_err(|_| "the question has expired")?.map_err(|_| "the call has ended".to_owned())
     }
 
-    /// Adds a question; returns the receiver of its answer.
     fn add(&self, key: Option<&str>, request: ElicitRequestParams) -> oneshot::Receiver<ElicitResult> {
         let (answer, receiver) = oneshot::channel();
         let mut state = self.state.lock();
@@ -74,12 +73,12 @@ impl Board {
         receiver
     }
 
-    /// Returns the open questions.
     pub(super) fn open(&self) -> InputRequests {
         let request =
             |question: &OpenQuestion| InputRequest::Elicitation(ElicitRequest::new(question.request.clone()));
         let mut state = self.state.lock();
-        state.remove_abandoned();
+        // Of an abandoned question the server or the call no longer waits for the answer.
+        state.open.retain(|_, question| !question.answer.is_closed());
         state.open.iter().map(|(key, question)| (key.clone(), request(question))).collect()
     }
 
@@ -113,23 +112,16 @@ impl Board {
         self.changed.notified()
     }
 
-    /// Sets the message about the progress of the call.
     pub(super) fn set_progress(&self, message: &str) {
         self.state.lock().progress = Some(message.to_owned());
     }
 
-    /// Returns the last message about the progress.
     pub(super) fn progress(&self) -> Option<String> {
         self.state.lock().progress.clone()
     }
 }
 
 impl State {
-    /// Removes questions whose server or call no longer waits for the answer.
-    fn remove_abandoned(&mut self) {
-        self.open.retain(|_, question| !question.answer.is_closed());
-    }
-
     /// Returns `key`, or `key` with a number if there was such a question.
     fn unused(&mut self, key: &str) -> String {
         let numbered = (2..).map(|number| format!("{key}-{number}"));

@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use hyper::HeaderMap;
 use rmcp::model::{
-    ClientCapabilities, ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult, ElicitRequest,
-    ElicitRequestParams, ElicitResult, ErrorCode, ErrorData, GetMeta, JsonRpcMessage, JsonRpcRequest,
-    ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerNotification, ServerRequest,
+    ClientJsonRpcMessage, ClientNotification, ClientRequest, ClientResult, ElicitRequest,
+    ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorCode, ErrorData, GetMeta, JsonRpcMessage,
+    JsonRpcRequest, ProtocolVersion, RequestId, RequestMetaObject, ServerJsonRpcMessage, ServerNotification,
+    ServerRequest, ServerResult,
 };
 use serde_json::json;
 use tokio::sync::{Notify, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::board::Board;
 use haft_core::sync::Lock;
@@ -31,6 +31,9 @@ const MAX_BYTES: usize = 64 << 20;
 
 /// The code of an error that the protocol has no name for: "server error" of JSON-RPC 2.0.
 pub(super) const BUSY: ErrorCode = ErrorCode(-32_000);
+
+/// The answer to a request.
+pub(super) type Answer = Result<ServerResult, ErrorData>;
 
 /// The sender of one request.
 #[derive(Clone)]
@@ -53,10 +56,8 @@ pub(super) struct Requester {
 #[derive(Clone, Debug)]
 pub(super) struct Agreed {
     pub(super) version: ProtocolVersion,
-    /// Whether the client shows forms to its person.
-    pub(super) shows_forms: bool,
-    /// Whether the client asks its user to open URLs.
-    pub(super) shows_urls: bool,
+    /// The kinds of questions that the client shows to its person.
+    pub(super) elicitation: Option<ElicitationCapability>,
 }
 
 /// The channel to a client while its request is handled.
@@ -125,8 +126,9 @@ pub(super) enum Said {
 /// Calls of all clients of a server. Clones count together.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RunningCalls {
-    running: TaskTracker,
-    closing: CancellationToken,
+    pub(super) running: TaskTracker,
+    /// Cancelled to stop every call, present and future.
+    pub(super) closing: CancellationToken,
 }
 
 impl Requester {
@@ -142,7 +144,6 @@ impl Requester {
         Self { id, meta, cancel, session, parameters: None, board: None, link }
     }
 
-    /// Returns the revision that the request is of.
     pub(super) fn version(&self) -> Option<ProtocolVersion> {
         self.meta.protocol_version().or_else(|| self.session.as_ref().map(|agreed| agreed.version.clone()))
     }
@@ -152,22 +153,21 @@ impl Requester {
         self.version().is_some_and(|version| !version.has_initialize())
     }
 
-    /// Returns whether the client shows forms to its person.
+    /// Returns whether the client shows forms to its person. A client that names no kind of elicitation does.
     pub(super) fn shows_forms(&self) -> bool {
-        let own = self.meta.client_capabilities();
-        own.map_or_else(
-            || self.session.as_ref().is_some_and(|agreed| agreed.shows_forms),
-            |own| shows_forms(&own),
-        )
+        self.elicits(|kinds| kinds.form.is_some() || kinds.url.is_none())
     }
 
     /// Returns whether the client has its person open URLs.
     pub(super) fn shows_urls(&self) -> bool {
-        let own = self.meta.client_capabilities();
-        own.map_or_else(
-            || self.session.as_ref().is_some_and(|agreed| agreed.shows_urls),
-            |own| shows_urls(&own),
-        )
+        self.elicits(|kinds| kinds.url.is_some())
+    }
+
+    fn elicits(&self, is_shown: fn(&ElicitationCapability) -> bool) -> bool {
+        match self.meta.client_capabilities() {
+            Some(own) => own.elicitation.as_ref().is_some_and(is_shown),
+            None => self.session.as_ref().and_then(|own| own.elicitation.as_ref()).is_some_and(is_shown),
+        }
     }
 
     /// Returns whether haft may answer a call with questions or a task, and continue the call.
@@ -179,17 +179,6 @@ impl Requester {
     pub(super) fn takes_tasks(&self) -> bool {
         self.meta.client_capabilities().is_some_and(|own| own.supports_tasks())
     }
-}
-
-/// Returns whether a client has its person open URLs.
-pub(super) fn shows_urls(capabilities: &ClientCapabilities) -> bool {
-    capabilities.elicitation.as_ref().is_some_and(|kinds| kinds.url.is_some())
-}
-
-/// Returns whether a client shows forms. A client that names no kind of elicitation does.
-pub(super) fn shows_forms(capabilities: &ClientCapabilities) -> bool {
-    let elicitation = capabilities.elicitation.as_ref();
-    elicitation.is_some_and(|kinds| kinds.form.is_some() || kinds.url.is_none())
 }
 
 impl Conversation {
@@ -245,7 +234,6 @@ impl Conversation {
         None
     }
 
-    /// Processes the client's answer to a question.
     fn settle(&self, id: &RequestId, answer: Result<ClientResult, ErrorData>) {
         let number = match id {
             RequestId::Number(number) => Some(*number),
@@ -342,31 +330,11 @@ impl Drop for Asked<'_> {
 }
 
 impl RunningCalls {
-    /// Begins a call; a drop of the token ends it.
-    pub(super) fn begin(&self) -> TaskTrackerToken {
-        self.running.token()
-    }
-
-    /// Returns whether no call is running.
-    pub(super) fn are_idle(&self) -> bool {
-        self.running.is_empty()
-    }
-
     /// Returns when no call is running, or after `most`.
     pub(super) async fn wait_until_idle(&self, most: Duration) {
         // New calls may begin nevertheless.
         self.running.close();
         let _ = tokio::time::timeout(most, self.running.wait()).await;
-    }
-
-    /// Stops every call, present and future.
-    pub(super) fn close(&self) {
-        self.closing.cancel();
-    }
-
-    /// Ends when calls are to stop.
-    pub(super) async fn closed(&self) {
-        self.closing.cancelled().await;
     }
 }
 

@@ -1,6 +1,6 @@
-//! Asks the user of a client for approval, by MCP elicitation. Up to revision 2025-11-25 the question is a request to
-//! the client while the call waits. From 2026-07-28 on the call is answered with the question, and sent again with the
-//! user's answer. Only an explicit yes to this call counts as approval.
+//! Asks the user of a client for approval, and the questions of MCP servers, by MCP elicitation. Up to revision
+//! 2025-11-25 the question is a request to the client while the call waits. From 2026-07-28 on the call is answered
+//! with the question, and sent again with the user's answer. Only an explicit yes to this call counts as approval.
 
 use std::io;
 use std::sync::Arc;
@@ -14,10 +14,13 @@ use rmcp::model::{
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::board::Board;
 use super::conversation::{Link, Requester};
 use super::questions::{Fingerprint, QuestionHash, Questions, UnusableAnswer, fingerprint, question_hash};
+use haft_core::encoding::hex;
+use haft_core::random;
 use haft_core::sync::Lock;
-use haft_core::tool::{Approver, Decision, Question};
+use haft_core::tool::{Approver, Decision, ElicitationMode, ElicitationQuestion, Elicitor, Question, Reply};
 
 /// The field of the form, and the key of the question.
 const APPROVE: &str = "approve";
@@ -27,6 +30,9 @@ const HOLDS: &str = "holds";
 const CALL: &str = "this call";
 const SESSION: &str = "this session";
 const WRITTEN: &str = "always: write it to program.toml";
+
+/// Number of bytes of the id of a question about a URL.
+const ID: usize = 16;
 
 /// The user of one call. Clones share the call.
 #[derive(Clone)]
@@ -106,12 +112,6 @@ impl ElicitingApprover {
     }
 }
 
-impl ApprovalRequest {
-    fn set_replacement(&self, replacement: ReplacementAnswer) {
-        *self.replacement.lock() = Some(replacement);
-    }
-}
-
 #[async_trait]
 impl Approver for ElicitingApprover {
     async fn ask(&self, question: &Question) -> Decision {
@@ -123,7 +123,6 @@ impl Approver for ElicitingApprover {
 }
 
 impl ApprovalRequest {
-    /// Returns whether the call is answered with the question.
     fn is_being_asked(&self) -> bool {
         matches!(*self.replacement.lock(), Some(ReplacementAnswer::Question(_)))
     }
@@ -150,7 +149,7 @@ impl ApprovalRequest {
         }
         if !self.shows_forms {
             if self.is_sessionless {
-                self.set_replacement(ReplacementAnswer::Missing(missing(question)));
+                *self.replacement.lock() = Some(ReplacementAnswer::Missing(missing(question)));
             }
             return Decision::Unasked("the client does not support elicitation".into());
         }
@@ -160,7 +159,7 @@ impl ApprovalRequest {
                 Err(error) => return Decision::Unasked(error.to_string()),
             };
             let input_required = InputRequiredResult::new(Some(form_request(question)), Some(state));
-            self.set_replacement(ReplacementAnswer::Question(input_required));
+            *self.replacement.lock() = Some(ReplacementAnswer::Question(input_required));
             return Decision::Unasked("the person is being asked".into());
         }
         match self.link.ask(form(question)).await {
@@ -246,6 +245,88 @@ fn decision(response: &Value, is_lasting: bool) -> Decision {
         Some(ElicitationAction::Decline) => Decision::Unasked("the client declined for its user".into()),
         Some(ElicitationAction::Cancel) => Decision::Unasked("the client dismissed the question".into()),
         _ => Decision::Unasked("the client's answer does not fit the question".into()),
+    }
+}
+
+/// The user behind the client, who answers questions of MCP servers during one call (specification 2025-11-25,
+/// "Elicitation"). Every answer comes from the client.
+pub(super) struct ClientPerson {
+    link: Arc<dyn Link>,
+    /// The questions of a client without a session.
+    board: Option<Arc<Board>>,
+    shows_forms: bool,
+    shows_urls: bool,
+    /// Whether the client sees one server only, whose questions need no name.
+    is_one_server: bool,
+}
+
+impl ClientPerson {
+    /// Returns the user of a call; `None` if its client shows no questions.
+    pub(super) fn of(requester: &Requester, is_one_server: bool) -> Option<Arc<dyn Elicitor>> {
+        let (shows_forms, shows_urls) = (requester.shows_forms(), requester.shows_urls());
+        let (link, board) = (requester.link.clone(), requester.board.clone());
+        let person = Self { link, board, shows_forms, shows_urls, is_one_server };
+        (shows_forms || shows_urls).then(|| Arc::new(person) as Arc<dyn Elicitor>)
+    }
+
+    fn request(&self, question: &ElicitationQuestion) -> Option<ElicitRequestParams> {
+        let ElicitationQuestion { server, message, mode, .. } = question;
+        let message = if self.is_one_server {
+            message.clone()
+        } else {
+            // Quoted line by line, so that no line can pass for a line of haft.
+            let lines: Vec<_> = message.lines().collect();
+            format!("MCP server `{server}` asks: {}", lines.join("\n> "))
+        };
+        match mode {
+            ElicitationMode::Form(schema) => {
+                let requested_schema = serde_json::from_value(schema.clone()).ok()?;
+                let form =
+                    ElicitRequestParams::FormElicitationParams { meta: None, message, requested_schema };
+                Some(form).filter(|_| self.shows_forms)
+            }
+            ElicitationMode::Page(url)
+                if !["http://", "https://"].iter().any(|scheme| url.starts_with(scheme)) =>
+            {
+                None
+            }
+            ElicitationMode::Page(url) => {
+                let id: [u8; ID] = random::bytes().ok()?;
+                let elicitation_id = hex(&id);
+                let url = url.clone();
+                let page =
+                    ElicitRequestParams::UrlElicitationParams { meta: None, message, url, elicitation_id };
+                Some(page).filter(|_| self.shows_urls)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Elicitor for ClientPerson {
+    async fn ask(&self, question: &ElicitationQuestion) -> Reply {
+        let Some(request) = self.request(question) else { return Reply::Decline };
+        let answer = match &self.board {
+            Some(board) => board.ask(question.key.as_deref(), request).await,
+            None => self.link.ask(request).await,
+        };
+        match answer {
+            Ok(answer) => match answer.action {
+                ElicitationAction::Accept => Reply::Accept(answer.content),
+                ElicitationAction::Decline => Reply::Decline,
+                _ => Reply::Cancel,
+            },
+            Err(error) => {
+                tracing::info!(server = question.server, "the client failed to ask the user: {error}");
+                Reply::Cancel
+            }
+        }
+    }
+}
+
+impl std::fmt::Debug for ClientPerson {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClientPerson").finish_non_exhaustive()
     }
 }
 

@@ -8,31 +8,27 @@
 )]
 
 mod call;
-mod config;
-mod dress;
-mod methods;
+mod era;
 mod news;
 mod offers;
-mod turns;
-mod watched;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    ClientCapabilities, ClientRequest, ConstString, CustomResult, DiscoverResult, ErrorCode,
-    ExtensionCapabilities, Implementation, InitializeRequestParams, InitializeResult, JsonObject,
-    LoggingLevel, PaginatedRequestParams, PingRequestMethod, ProtocolVersion, ServerConfig, ServerResult,
-    SetLevelRequestMethod, SubscribeRequestMethod, TASKS_EXTENSION_ID, UnsubscribeRequestMethod,
+    ClientCapabilities, ClientRequest, CustomResult, DiscoverResult, ErrorCode, ExtensionCapabilities,
+    Implementation, InitializeRequestParams, InitializeResult, JsonObject, LoggingLevel,
+    PaginatedRequestParams, PingRequestMethod, ProtocolVersion, SKILLS_EXTENSION_ID, ServerCapabilities,
+    ServerConfig, ServerResult, SetLevelRequestMethod, SubscribeRequestMethod, TASKS_EXTENSION_ID,
+    UnsubscribeRequestMethod,
 };
 use serde_json::{Value, json};
 
-use self::config::server_config;
-use self::methods::custom;
+use self::era::Era;
 pub(super) use self::news::ToolNews;
-use self::watched::{Watched, Watchers};
-use super::conversation::{Agreed, Requester, RunningCalls, shows_forms, shows_urls};
+use self::news::{Watched, Watchers};
+use super::conversation::{Agreed, Answer, Requester, RunningCalls};
 use super::snapshot::{PATIENCE, ToolSnapshot, ToolSnapshots};
 use super::tasks::Tasks;
 use haft_callers::Caller;
@@ -49,8 +45,6 @@ const MAX_SHOWN: usize = 200;
 
 /// Time limit of the wait for new servers while a session opens.
 const OPENING: Duration = Duration::from_secs(3);
-
-pub(super) type Answer = Result<ServerResult, ErrorData>;
 
 /// The state that all clients of a server share. Clones share it.
 #[derive(Clone, Debug)]
@@ -92,15 +86,6 @@ pub(super) struct Handler {
     opened: Lock<Option<Instant>>,
 }
 
-/// The era that a request is of.
-#[derive(Clone, Copy)]
-struct Era {
-    /// Whether the request belongs to a session.
-    has_session: bool,
-    /// Whether the revision is 2026-07-28 or later.
-    is_later: bool,
-}
-
 impl ServerShared {
     /// Creates the state for clients that are all `caller`, connected by `over`.
     pub(super) fn new(snapshots: ToolSnapshots, caller: impl Into<Arc<str>>, over: Wire) -> Self {
@@ -122,7 +107,6 @@ impl ServerShared {
         }
     }
 
-    /// Returns the caller, if callers are identified.
     fn known(&self) -> Option<&Caller> {
         match &self.caller {
             Calling::All(_) => None,
@@ -130,11 +114,10 @@ impl ServerShared {
         }
     }
 
-    /// Returns a handler for a new client.
     pub(super) fn handler(&self) -> Handler {
         // A client elsewhere gives nothing of this machine away.
         let widening = match self.over {
-            Wire::Streams => self.snapshots.widening().of_another_session(),
+            Wire::Streams => self.snapshots.widening.of_another_session(),
             Wire::Http => Widening::default(),
         };
         Handler {
@@ -184,9 +167,8 @@ impl Handler {
                 Ok(ServerResult::empty(()))
             }
             ClientRequest::ListToolsRequest(request) => {
-                one_page(request.params)?;
-                let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
-                let tools: Vec<_> = snapshot.tools().iter().map(|tool| &tool.shown).collect();
+                let snapshot = self.one_page(request.params).await?;
+                let tools: Vec<_> = snapshot.tools.iter().map(|tool| &tool.shown).collect();
                 Ok(raw(json!({ "tools": tools })))
             }
             ClientRequest::GetPromptRequest(request) => self.get_in_turns(request.params, requester).await,
@@ -194,16 +176,16 @@ impl Handler {
                 self.read_in_turns(request.params, requester).await
             }
             ClientRequest::ListPromptsRequest(request) => {
-                let snapshot = self.offers(request.params).await?;
-                Ok(raw(json!({ "prompts": snapshot.offers().prompts() })))
+                let snapshot = self.one_page(request.params).await?;
+                Ok(raw(json!({ "prompts": snapshot.offers.prompts })))
             }
             ClientRequest::ListResourcesRequest(request) => {
-                let snapshot = self.offers(request.params).await?;
-                Ok(raw(json!({ "resources": snapshot.offers().resources() })))
+                let snapshot = self.one_page(request.params).await?;
+                Ok(raw(json!({ "resources": snapshot.offers.resources })))
             }
             ClientRequest::ListResourceTemplatesRequest(request) => {
-                let snapshot = self.offers(request.params).await?;
-                Ok(raw(json!({ "resourceTemplates": snapshot.offers().templates() })))
+                let snapshot = self.one_page(request.params).await?;
+                Ok(raw(json!({ "resourceTemplates": snapshot.offers.templates })))
             }
             ClientRequest::ListSkillsRequest(request) => self.list_skills(request.params).await,
             ClientRequest::GetSkillRequest(request) => self.get_skill(&request.params.uri).await,
@@ -222,13 +204,12 @@ impl Handler {
             ClientRequest::SubscriptionsListenRequest(request) if !era.has_session => {
                 self.listen(request.params.notifications, requester).await
             }
-            ClientRequest::CustomRequest(request) => Err(custom(&request.method, era)),
+            ClientRequest::CustomRequest(request) => Err(era.unparsed(&request.method)),
             request if era.is_later => self.answer_for_task(request, &requester).await,
             request => Err(unknown_method(&request)),
         }
     }
 
-    /// Answers requests about a task.
     async fn answer_for_task(&self, request: ClientRequest, requester: &Requester) -> Answer {
         match request {
             ClientRequest::GetTaskRequest(request) => {
@@ -248,9 +229,28 @@ impl Handler {
         }
     }
 
-    /// Returns the server's description of itself.
-    pub(super) fn config(&self) -> ServerConfig {
-        server_config(&self.shared.snapshots.now())
+    /// Returns the server's capabilities, name and instructions to models.
+    fn config(&self) -> ServerConfig {
+        let snapshot = self.shared.snapshots.now();
+        let mut capabilities = ServerCapabilities::default();
+        capabilities.logging = Some(JsonObject::new());
+        capabilities.tools.get_or_insert_default().list_changed = Some(true);
+        // Without offers clients need not ask. Unlisted servers may have some.
+        let (offers, is_complete) = (&snapshot.offers, snapshot.is_complete);
+        if !offers.is_empty() || !is_complete {
+            capabilities.prompts.get_or_insert_default().list_changed = Some(true);
+            let resources = capabilities.resources.get_or_insert_default();
+            resources.list_changed = Some(true);
+            resources.subscribe = (offers.watches || !is_complete).then_some(true);
+            capabilities.completions = (offers.completes || !is_complete).then(JsonObject::new);
+        }
+        let of_skills = || JsonObject::from_iter([("directoryRead".to_owned(), true.into())]);
+        if !offers.skills.is_empty() {
+            capabilities.extensions = Some([(SKILLS_EXTENSION_ID.to_owned(), of_skills())].into());
+        }
+        let mut own = Implementation::new("haft", env!("CARGO_PKG_VERSION"));
+        own.title.clone_from(&snapshot.info.title);
+        ServerConfig::new(capabilities).with_server_info(own).with_instructions(snapshot.instructions())
     }
 
     /// Returns the time limit of the wait for the lists of plugins and servers. Together with the opening of the
@@ -264,7 +264,7 @@ impl Handler {
     /// session.
     pub(super) async fn settle(&self) {
         *self.opened.lock() = Some(Instant::now());
-        if self.shared.snapshots.now().info().awaits_servers {
+        if self.shared.snapshots.now().info.awaits_servers {
             self.shared.snapshots.complete_within(OPENING).await;
         }
     }
@@ -274,29 +274,35 @@ impl Handler {
         *self.name.lock() = Some(named(&request.client_info));
         let (version, mut config) = (agreed_version(&request.protocol_version), self.config());
         config.protocol_version = version.clone();
-        let (shows_forms, shows_urls) =
-            (shows_forms(&request.capabilities), shows_urls(&request.capabilities));
-        (config, Agreed { version, shows_forms, shows_urls })
+        (config, Agreed { version, elicitation: request.capabilities.elicitation.clone() })
     }
 
-    /// Returns the offers besides tools. Clients also request them from servers without offers, and take an error
-    /// for a broken server; and offers announced while servers were starting may turn out to be absent.
-    async fn offers(&self, request: Option<PaginatedRequestParams>) -> Result<Arc<ToolSnapshot>, ErrorData> {
-        one_page(request)?;
+    /// Returns the snapshot for a list, which has one page: a cursor is refused. Clients also request lists from servers
+    /// without offers, and take an error for a broken server; and offers announced while servers were starting may turn
+    /// out to be absent.
+    async fn one_page(
+        &self,
+        request: Option<PaginatedRequestParams>,
+    ) -> Result<Arc<ToolSnapshot>, ErrorData> {
+        let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
+        if let Some(cursor) = cursor {
+            let message = format!("unknown cursor `{}`: the list has one page", bounded_text(&cursor));
+            return Err(ErrorData::invalid_params(message, None));
+        }
         Ok(self.shared.snapshots.complete_within(self.patience()).await)
     }
 
     /// Returns the tasks, if the client declares support for tasks.
     fn tasks(&self, requester: &Requester) -> Result<&Tasks, ErrorData> {
-        if requester.takes_tasks() { Ok(self.shared.snapshots.tasks()) } else { Err(tasks_are_missing()) }
+        if requester.takes_tasks() { Ok(&self.shared.snapshots.tasks) } else { Err(tasks_are_missing()) }
     }
 
     /// Runs a call until its end or the end of haft.
     async fn while_open<T>(&self, call: impl Future<Output = Result<T, ErrorData>>) -> Result<T, ErrorData> {
-        let _running = self.shared.calls.begin();
+        let _running = self.shared.calls.running.token();
         tokio::select! {
             biased;
-            () = self.shared.calls.closed() => Err(ErrorData::internal_error("haft is shutting down: the \
+            () = self.shared.calls.closing.cancelled() => Err(ErrorData::internal_error("haft is shutting down: the \
                 call was stopped", None)),
             answer = call => answer,
         }
@@ -318,64 +324,6 @@ impl Handler {
     }
 }
 
-impl Era {
-    /// Returns the protocol era of `request`.
-    ///
-    /// # Errors
-    /// The request names a revision that haft does not support, or lacks required metadata.
-    fn of(request: &ClientRequest, requester: &Requester) -> Result<Self, ErrorData> {
-        let (later, opens) =
-            (ProtocolVersion::V_2026_07_28, matches!(request, ClientRequest::InitializeRequest(_)));
-        let named = requester.meta.protocol_version().filter(|_| !opens);
-        if let Some(named) = named.as_ref().filter(|named| !ProtocolVersion::KNOWN_VERSIONS.contains(named)) {
-            return Err(ErrorData::unsupported_protocol_version(
-                named.clone(),
-                ProtocolVersion::KNOWN_VERSIONS,
-            ));
-        }
-        let is_whole = !opens
-            && (requester.session.is_none()
-                || matches!(request, ClientRequest::DiscoverRequest(_))
-                || named.is_some_and(|named| named >= later));
-        let missing = requester.meta.missing_required_keys(&later);
-        if is_whole && !missing.is_empty() {
-            let missing = missing.join(", ");
-            let why = format!("request _meta is missing or has malformed required fields: {missing}");
-            return Err(ErrorData::invalid_params(why, None));
-        }
-        let version = requester.version();
-        let has_session = !is_whole && version.as_ref().is_none_or(ProtocolVersion::has_initialize);
-        Ok(Self { has_session, is_later: version.is_some_and(|version| version >= later) })
-    }
-
-    /// Returns an error if only earlier revisions have the method `M`.
-    fn is_earlier<M: ConstString>(self) -> Result<(), ErrorData> {
-        if self.is_later { Err(ErrorData::method_not_found::<M>()) } else { Ok(()) }
-    }
-
-    /// Returns an answer with the required fields of its revision, without unknown ones.
-    fn dressed(self, answer: Answer) -> Answer {
-        match answer {
-            Ok(ServerResult::CustomResult(CustomResult(Value::Object(mut result)))) => {
-                self.dress(&mut result);
-                Ok(raw(result.into()))
-            }
-            Ok(mut result) if self.is_later => {
-                result.fill_missing_cache_hints();
-                Ok(result)
-            }
-            Ok(mut result) => {
-                result.strip_result_type_for_legacy_peer();
-                Ok(result)
-            }
-            Err(error) if self.is_later && error.code == ErrorCode::RESOURCE_NOT_FOUND => {
-                Err(ErrorData { code: ErrorCode::INVALID_PARAMS, ..error })
-            }
-            Err(error) => Err(error),
-        }
-    }
-}
-
 fn unknown_method(request: &ClientRequest) -> ErrorData {
     ErrorData::new(ErrorCode::METHOD_NOT_FOUND, request.method().to_owned(), None)
 }
@@ -390,22 +338,12 @@ fn named(client: &Implementation) -> Arc<str> {
     shortened(&format!("{} {}", client.name, client.version), MAX_CLIENT).into()
 }
 
-/// Refuses a cursor: every list has one page.
-fn one_page(request: Option<PaginatedRequestParams>) -> Result<(), ErrorData> {
-    let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
-    cursor.map_or(Ok(()), |cursor| {
-        let message = format!("unknown cursor `{}`: the list has one page", bounded_text(&cursor));
-        Err(ErrorData::invalid_params(message, None))
-    })
-}
-
 /// Returns the session revision for a client that requests `asked`: `asked` if it has sessions, else the last such.
 fn agreed_version(asked: &ProtocolVersion) -> ProtocolVersion {
     let is_spoken = asked.has_initialize() && ProtocolVersion::KNOWN_VERSIONS.contains(asked);
     if is_spoken { asked.clone() } else { ProtocolVersion::LATEST_WITH_INITIALIZE }
 }
 
-/// Returns the error for a client that requests tasks without declaring support.
 fn tasks_are_missing() -> ErrorData {
     let mut needed = ClientCapabilities::default();
     needed.extensions = Some(tasks_extension());

@@ -119,7 +119,6 @@ pub struct Server {
 /// Accepts and serves connections.
 struct Acceptor {
     gate: Arc<Gate>,
-    shared: ServerShared,
     patience: Patience,
     slots: ConnectionSlots,
     threads: InlineThreads,
@@ -144,12 +143,12 @@ impl Server {
         hosts.extend(url.as_deref().and_then(admission::host_of));
         let public = Public::new(snapshots.clone(), url, readiness);
         let shared = ServerShared::new(snapshots, admission.caller_id(), Wire::Http);
-        let home = shared.snapshots.machine().map(|machine| Home::named(machine, address.port()));
+        let home = shared.snapshots.machine.as_deref().map(|machine| Home::named(machine, address.port()));
         let endpoint = Endpoint::new(room.sessions, home);
-        let gate = Arc::new(Gate::new(&shared, (admission, public), hosts, endpoint, patience.body));
+        let gate = Arc::new(Gate::new(shared, (admission, public), hosts, endpoint, patience.body));
         let slots = ConnectionSlots::new(within_file_limit(room.connections));
         let threads = InlineThreads::start("haft-http", 0)?;
-        Ok(Self { listener, address, acceptor: Acceptor { gate, shared, patience, slots, threads }, drain })
+        Ok(Self { listener, address, acceptor: Acceptor { gate, patience, slots, threads }, drain })
     }
 
     /// Returns the listening address, with the assigned port.
@@ -161,12 +160,12 @@ impl Server {
     /// calls.
     pub async fn run(self, stop: CancellationToken) -> io::Result<()> {
         let Self { listener, acceptor, drain, .. } = self;
-        let (closing, public) = (CancellationToken::new(), acceptor.gate.public());
+        let (closing, public) = (CancellationToken::new(), &acceptor.gate.public);
         let ending = async {
             stop.cancelled().await;
-            public.end();
+            public.ending.cancel();
             // Without monitoring and calls no wait is necessary.
-            if public.is_watched() || !acceptor.shared.calls.are_idle() {
+            if public.is_watched() || !acceptor.gate.shared.calls.running.is_empty() {
                 let _ = tokio::time::timeout(drain.time, drain.hurry.cancelled()).await;
             }
         };
@@ -180,13 +179,13 @@ impl Server {
             // The last accepted client may be about to call.
             tokio::time::sleep(SETTLING).await;
         }
-        acceptor.gate.end();
-        acceptor.shared.calls.wait_until_idle(GRACE).await;
-        acceptor.shared.calls.close();
+        acceptor.gate.ended.cancel();
+        acceptor.gate.shared.calls.wait_until_idle(GRACE).await;
+        acceptor.gate.shared.calls.closing.cancel();
         // Answers are written first; then streams that wait for notifications are ended.
         closing.cancel();
         if !acceptor.are_closed_within(SETTLING).await {
-            acceptor.gate.close();
+            acceptor.gate.endpoint.closing.cancel();
             acceptor.are_closed_within(FLUSH).await;
         }
         Ok(())

@@ -62,7 +62,7 @@ pub(super) fn excess(scan: &Scan) -> Option<ErrorData> {
 }
 
 fn beyond(scan: &Scan, most: usize) -> Option<ErrorData> {
-    (scan.values() > most).then(|| {
+    (scan.values > most).then(|| {
         ErrorData::invalid_request(
             format!("a message with more than {most} values: send fewer at once"),
             None,
@@ -70,7 +70,6 @@ fn beyond(scan: &Scan, most: usize) -> Option<ErrorData> {
     })
 }
 
-/// Returns the error for a message that exceeds the maximum length.
 pub(super) fn too_long() -> ErrorData {
     ErrorData::invalid_request(format!("a message longer than {} MiB", MAX_LINE >> 20), None)
 }
@@ -85,7 +84,6 @@ struct Call {
     params: CallToolRequestParams,
 }
 
-/// An invalid message.
 pub(super) struct Invalid {
     /// The id of the request that it would have been.
     pub(super) id: Option<RequestId>,
@@ -100,8 +98,8 @@ pub(super) struct Invalid {
 /// The bytes are not a message, or exceed the bounds of its method.
 pub(super) fn parse(bytes: &[u8], scan: &Scan) -> Result<ClientJsonRpcMessage, Box<Invalid>> {
     let invalid = |error| {
-        let id = scan.id().filter(|_| !scan.is_answer());
-        Box::new(Invalid { id, error, is_unanswered: scan.is_answer() })
+        let id = scan.id().filter(|_| !scan.is_answer);
+        Box::new(Invalid { id, error, is_unanswered: scan.is_answer })
     };
     if let Some(error) = excess(scan) {
         return Err(invalid(error));
@@ -156,7 +154,6 @@ impl Invalid {
     }
 }
 
-/// Returns the answer to the request `id`.
 pub(super) fn answer(answer: Result<ServerResult, ErrorData>, id: RequestId) -> ServerJsonRpcMessage {
     match answer {
         Ok(result) => JsonRpcMessage::response(result, id),
@@ -268,10 +265,7 @@ fn name_of(request: &ClientRequest) -> Option<&str> {
 /// Returns the `headers` that repeat arguments.
 pub(super) fn parameters(headers: &HeaderMap) -> HeaderMap {
     let own = headers.iter().filter(|(name, _)| name.as_str().starts_with(PARAMETER));
-    own.map(|(name, value)| (name.clone(), value.clone())).fold(HeaderMap::new(), |mut all, (name, value)| {
-        all.append(name, value);
-        all
-    })
+    own.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// Checks that `headers` repeat the arguments that `schema` names for this.

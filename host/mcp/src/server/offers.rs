@@ -8,8 +8,8 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use rmcp::ErrorData;
 use rmcp::model::{
-    ContentBlock, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult, Resource,
-    ResourceContents, ResourceTemplate, Role,
+    ContentBlock, GetPromptResult, Prompt, PromptArgument, PromptMessage, ReadResourceResult,
+    ResourceContents, Role,
 };
 use serde_json::Value;
 use tokio::sync::broadcast;
@@ -23,11 +23,11 @@ use haft_core::tool::{Entry, Offer, ServerResources, Toolbox};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct ClientOffers {
     /// `Prompt`, `Resource` and `ResourceTemplate` of the protocol.
-    prompts: Vec<Value>,
-    resources: Vec<Value>,
-    templates: Vec<Value>,
+    pub(super) prompts: Vec<Value>,
+    pub(super) resources: Vec<Value>,
+    pub(super) templates: Vec<Value>,
     /// `Skill` of the extension for skills.
-    skills: Vec<Value>,
+    pub(super) skills: Vec<Value>,
     /// The names of the prompts for clients and in the toolbox, in order.
     names: Vec<(String, String)>,
     /// Whether arguments of some are completed.
@@ -38,15 +38,12 @@ pub(super) struct ClientOffers {
     reads: bool,
 }
 
-/// The reader of a resource.
-#[derive(Clone)]
 pub(super) struct Reader<'t> {
     pub(super) entry: &'t Entry,
     pub(super) of: ReaderOf<'t>,
 }
 
 /// The owner of a resource.
-#[derive(Clone)]
 pub(super) enum ReaderOf<'t> {
     /// A plugin, with the listed media type; or a skill.
     Plugin(Option<&'t str>),
@@ -74,8 +71,8 @@ impl ClientOffers {
                     all.add_prompt(&mut seen, name, entry, shown.into());
                 }
                 Some(Offer::Resources { list, .. }) => {
-                    all.resources.extend(list.listed.iter().map(resource_of));
-                    all.templates.extend(list.templates.iter().map(template_of));
+                    all.resources.extend(list.listed.iter().map(|def| listed(def, "uri")));
+                    all.templates.extend(list.templates.iter().map(|def| listed(def, "uriTemplate")));
                 }
                 Some(Offer::ServerResources { server, listed, .. }) => {
                     let shown = |own: &Value| Value::Object(names.definition(server, own));
@@ -104,26 +101,8 @@ impl ClientOffers {
         self.names.push((name, entry.def().name.clone()));
     }
 
-    /// Returns whether there is nothing.
     pub(super) fn is_empty(&self) -> bool {
         self.prompts.is_empty() && self.resources.is_empty() && self.templates.is_empty() && !self.reads
-    }
-
-    pub(super) fn prompts(&self) -> &[Value] {
-        &self.prompts
-    }
-
-    pub(super) fn resources(&self) -> &[Value] {
-        &self.resources
-    }
-
-    pub(super) fn templates(&self) -> &[Value] {
-        &self.templates
-    }
-
-    /// Returns the skills.
-    pub(super) fn skills(&self) -> &[Value] {
-        &self.skills
     }
 
     /// Returns the prompt that clients know as `name`, in the `toolbox` of these offers.
@@ -245,18 +224,16 @@ fn prompt_of(def: &PromptDef, name: String) -> Value {
     serde_json::to_value(prompt).unwrap_or_default()
 }
 
-fn resource_of(def: &ResourceDef) -> Value {
+/// Returns a `Resource`, whose place has the key `uri`, or a `ResourceTemplate`.
+fn listed(def: &ResourceDef, key: &str) -> Value {
     let ResourceDef { place, name, title, description, media_type } = def;
-    let mut resource = Resource::new(place, name).with_description(description);
-    resource.title.clone_from(title);
-    resource.mime_type.clone_from(media_type);
-    serde_json::to_value(resource).unwrap_or_default()
-}
-
-fn template_of(def: &ResourceDef) -> Value {
-    let ResourceDef { place, name, title, description, media_type } = def;
-    let mut template = ResourceTemplate::new(place, name).with_description(description);
-    template.title.clone_from(title);
-    template.mime_type.clone_from(media_type);
-    serde_json::to_value(template).unwrap_or_default()
+    let known = [
+        (key, Some(place)),
+        ("name", Some(name)),
+        ("title", title.as_ref()),
+        ("description", Some(description)),
+        ("mimeType", media_type.as_ref()),
+    ];
+    let fields = known.into_iter().filter_map(|(key, text)| Some((key.to_owned(), text?.as_str().into())));
+    Value::Object(fields.collect())
 }

@@ -5,7 +5,7 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_URL_SAFE_NO_PAD;
@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::OnceCell;
 
 use super::replicas::Memory;
+use crate::unix_time;
 use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::replicas::{Replicas, SharedKey};
@@ -38,20 +39,14 @@ const TAG: usize = 32;
 
 /// The questions of one program. Clones share the questions.
 #[derive(Clone, Debug)]
-pub struct Questions(Arc<QuestionsState>);
-
-#[derive(Debug)]
-struct QuestionsState {
+pub struct Questions {
     /// The keepers of the key, and of the record of used states.
     replicas: Arc<dyn Replicas>,
     /// Identifies the program.
-    program: Vec<u8>,
-    key: OnceCell<Key>,
+    program: Arc<[u8]>,
+    /// The key that signs states.
+    key: Arc<OnceCell<hmac::Key>>,
 }
-
-/// The key that signs states.
-#[derive(Debug)]
-struct Key(hmac::Key);
 
 /// The reason why an answer is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,7 +72,6 @@ pub(super) type Fingerprint = [u8; 32];
 pub(super) type QuestionHash = [u8; 32];
 
 impl Default for Questions {
-    /// Returns questions of this process alone.
     fn default() -> Self {
         Self::new(Arc::new(Memory::default()), Vec::new())
     }
@@ -86,7 +80,7 @@ impl Default for Questions {
 impl Questions {
     /// Returns the questions of `program`, valid at all of `replicas`.
     pub(super) fn new(replicas: Arc<dyn Replicas>, program: Vec<u8>) -> Self {
-        Self(Arc::new(QuestionsState { replicas, program, key: OnceCell::new() }))
+        Self { replicas, program: program.into(), key: Arc::default() }
     }
 
     /// Reads or creates the key, which the first question would wait for otherwise.
@@ -100,11 +94,11 @@ impl Questions {
         call: &Fingerprint,
         question_hash: &QuestionHash,
     ) -> io::Result<String> {
-        let until = unix_seconds(SystemTime::now() + LIFE);
+        let until = (unix_time() + LIFE).as_secs();
         let nonce: [u8; NONCE] = random::bytes()?;
         let payload = [&[FORM][..], &until.to_be_bytes(), &nonce, question_hash].concat();
-        let tag = self.key().await?.sign(&self.signed(&payload, call));
-        Ok(BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat()))
+        let tag = hmac::sign(self.key().await?, &self.signed(&payload, call));
+        Ok(BASE64_URL_SAFE_NO_PAD.encode([&payload, tag.as_ref()].concat()))
     }
 
     /// Returns the hash of the question and uses `state` up, if `state` belongs to an unanswered question about `call`.
@@ -114,13 +108,13 @@ impl Questions {
         call: &Fingerprint,
     ) -> io::Result<Result<QuestionHash, UnusableAnswer>> {
         let Some((until, payload, tag)) = parse(state) else { return Ok(Err(UnusableAnswer::Foreign)) };
-        if !self.key().await?.is_signed(&self.signed(&payload, call), &tag) {
+        if hmac::verify(self.key().await?, &self.signed(&payload, call), &tag).is_err() {
             return Ok(Err(UnusableAnswer::Foreign));
         }
-        if until <= unix_seconds(SystemTime::now()) {
+        if until <= unix_time().as_secs() {
             return Ok(Err(UnusableAnswer::Late));
         }
-        let claimed = self.0.replicas.claim(&hex(&tag)).await;
+        let claimed = self.replicas.claim(&hex(&tag)).await;
         let is_first = claimed.map_err(|error| named("the answer cannot be recorded", &error))?;
         let hash = payload.last_chunk().filter(|_| is_first);
         Ok(hash.copied().ok_or(UnusableAnswer::Used))
@@ -128,40 +122,22 @@ impl Questions {
 
     /// Returns the signed bytes: the payload, and the data that must be equal when the state returns.
     fn signed(&self, payload: &[u8], call: &Fingerprint) -> Vec<u8> {
-        let program: [u8; 32] = Sha256::digest(&self.0.program).into();
+        let program: [u8; 32] = Sha256::digest(&self.program).into();
         [b"haft question\0", payload, &program, call].concat()
     }
 
-    async fn key(&self) -> io::Result<&Key> {
+    async fn key(&self) -> io::Result<&hmac::Key> {
         let shared = || async {
-            let key = self.0.replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
+            let key = self.replicas.key(SharedKey::new(Box::new(random::bytes()?))).await;
             let key = key.map_err(|error| named("the key of approvals is not available", &error))?;
-            Ok(Key(hmac::Key::new(hmac::HMAC_SHA256, key.expose_secret())))
+            Ok(hmac::Key::new(hmac::HMAC_SHA256, key.expose_secret()))
         };
-        self.0.key.get_or_try_init(shared).await
-    }
-}
-
-impl Key {
-    fn sign(&self, message: &[u8]) -> [u8; TAG] {
-        let mut tag = [0; TAG];
-        tag.iter_mut().zip(hmac::sign(&self.0, message).as_ref()).for_each(|(own, byte)| *own = *byte);
-        tag
-    }
-
-    /// Returns whether `tag` is the signature of `message`; compares in constant time.
-    fn is_signed(&self, message: &[u8], tag: &[u8; TAG]) -> bool {
-        hmac::verify(&self.0, message, tag).is_ok()
+        self.key.get_or_try_init(shared).await
     }
 }
 
 fn named(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
-}
-
-/// Seconds since 1970; every process of every machine counts them alike.
-fn unix_seconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 /// Returns the time, the signed payload and the signature, if `state` has this form.
@@ -264,10 +240,10 @@ mod tests {
     async fn a_state_ends() {
         let folder = tempfile::tempdir().unwrap();
         for questions in [Questions::default(), questions_in(folder.path(), "a")] {
-            let old = unix_seconds(SystemTime::now());
+            let old = unix_time().as_secs();
             let payload = [&[FORM][..], &old.to_be_bytes(), &[0; NONCE], &HASH].concat();
-            let tag = questions.key().await.unwrap().sign(&questions.signed(&payload, &A));
-            let state = BASE64_URL_SAFE_NO_PAD.encode([payload, tag.to_vec()].concat());
+            let tag = hmac::sign(questions.key().await.unwrap(), &questions.signed(&payload, &A));
+            let state = BASE64_URL_SAFE_NO_PAD.encode([&payload, tag.as_ref()].concat());
             assert_eq!(questions.redeem(&state, &A).await.unwrap(), Err(UnusableAnswer::Late));
         }
     }

@@ -23,16 +23,17 @@ pub const PATIENCE: Duration = Duration::from_secs(8);
 /// The served tools, and their descriptions.
 #[derive(Debug)]
 pub struct ToolSnapshot {
-    toolbox: Toolbox,
-    session: Session,
+    pub(super) toolbox: Toolbox,
+    pub(super) session: Session,
     /// The names for clients.
-    names: Names,
-    tools: Vec<ListedTool>,
-    offers: ClientOffers,
+    pub(super) names: Names,
+    pub(super) tools: Vec<ListedTool>,
+    pub(super) offers: ClientOffers,
     /// The place of each in `tools`, by the name that clients see.
     places: HashMap<String, usize>,
-    info: ServerInfo,
-    is_complete: bool,
+    pub(super) info: ServerInfo,
+    /// Whether no plugin or server is still being listed.
+    pub(super) is_complete: bool,
     /// The views of the callers, by name, if callers are identified.
     views: HashMap<String, Arc<ToolSnapshot>>,
 }
@@ -70,13 +71,13 @@ pub struct ServerInfo {
 #[derive(Clone, Debug)]
 pub struct ToolSnapshots {
     now: watch::Receiver<Arc<ToolSnapshot>>,
-    questions: Questions,
-    fallback: Option<Fallback>,
+    pub(super) questions: Questions,
+    pub(super) fallback: Option<Fallback>,
     /// Rights that the user at a client of this machine, or at the page, may give to refused calls.
-    widening: Widening,
-    tasks: Tasks,
+    pub(super) widening: Widening,
+    pub(super) tasks: Tasks,
     /// The name of this machine, if this is one of several replicas.
-    machine: Option<Arc<str>>,
+    pub(super) machine: Option<Arc<str>>,
     /// The caller of this view; `None`: all tools.
     caller: Option<Arc<str>>,
 }
@@ -137,9 +138,8 @@ impl ToolSnapshot {
     }
 
     fn named(self, names: Names) -> Self {
-        let tools = listing::client_tools(&self.toolbox, &names);
-        let offers = ClientOffers::of(&self.toolbox, &names);
-        Self { places: places(&tools), tools, offers, names, ..self }
+        let Self { toolbox, session, info, is_complete, views, .. } = self;
+        Self { views, ..Self::with_names(toolbox, session, names, info, is_complete) }
     }
 
     /// Returns the snapshot with a view for each caller of `toolboxes`. Other callers see nothing.
@@ -152,7 +152,6 @@ impl ToolSnapshot {
         Self { views: views.collect(), ..self }
     }
 
-    /// Returns the snapshot without any tool.
     fn empty(&self) -> Self {
         Self::new(Toolbox::default(), self.session.clone(), self.info.clone(), self.is_complete)
     }
@@ -169,31 +168,6 @@ impl ToolSnapshot {
         self.tools == other.tools && self.offers == other.offers
     }
 
-    pub(super) fn offers(&self) -> &ClientOffers {
-        &self.offers
-    }
-
-    /// Returns whether no plugin or server is still being listed.
-    pub(super) fn is_complete(&self) -> bool {
-        self.is_complete
-    }
-
-    pub(super) fn toolbox(&self) -> &Toolbox {
-        &self.toolbox
-    }
-
-    pub(super) fn session(&self) -> &Session {
-        &self.session
-    }
-
-    pub(super) fn tools(&self) -> &[ListedTool] {
-        &self.tools
-    }
-
-    pub(super) fn names(&self) -> &Names {
-        &self.names
-    }
-
     /// Returns the instructions to models, at most `MAX_INSTRUCTIONS` characters.
     pub(super) fn instructions(&self) -> String {
         let is_seen = |prefix: &str| self.toolbox.names().any(|name| name.starts_with(prefix));
@@ -201,10 +175,6 @@ impl ToolSnapshot {
         let words = of_servers.map(|(_, words)| words.as_str());
         let all = std::iter::once(self.info.instructions.as_str()).chain(words).flat_map(str::chars);
         all.take(MAX_INSTRUCTIONS).collect()
-    }
-
-    pub(super) fn info(&self) -> &ServerInfo {
-        &self.info
     }
 
     /// Returns whether the MCP server of a tool requires that its client supports tasks.
@@ -315,40 +285,15 @@ impl ToolSnapshots {
         Self { widening, ..self }
     }
 
-    pub(super) fn widening(&self) -> &Widening {
-        &self.widening
-    }
-
-    pub(super) fn fallback(&self) -> Option<&Fallback> {
-        self.fallback.as_ref()
-    }
-
-    /// Returns the calls that became tasks.
-    pub(super) fn tasks(&self) -> &Tasks {
-        &self.tasks
-    }
-
-    /// Returns the name of this machine; `None` without other replicas.
-    pub(super) fn machine(&self) -> Option<&str> {
-        self.machine.as_deref()
-    }
-
     /// Returns its questions to clients.
     pub fn questions(&self) -> &Questions {
         &self.questions
     }
 
-    /// Returns the view of the caller `name`.
     pub(super) fn of_caller(&self, name: &str) -> Self {
         Self { caller: Some(name.into()), ..self.clone() }
     }
 
-    /// Returns whether every plugin and server is listed.
-    pub(super) fn are_complete(&self) -> bool {
-        self.now.borrow().is_complete
-    }
-
-    /// Returns the current snapshot.
     pub(super) fn now(&self) -> Arc<ToolSnapshot> {
         self.seen_of(&self.now.borrow())
     }

@@ -1,30 +1,33 @@
-//! Calls that outlive a request of a stateless client. A call that asks the client is answered with the questions, and goes on
-//! with the client's next request. A long call becomes a task (MCP's extension `io.modelcontextprotocol/tasks`), if the client
-//! declares support: the client gets a task id instead of an answer, and queries any replica for the state of the call. The
-//! processes of one machine are replicas too.
+//! Calls that outlive a request of a stateless client. A call that asks the client is answered with the questions,
+//! and goes on with the client's next request; it stays in the memory of this process. A long call becomes a task
+//! (MCP's extension `io.modelcontextprotocol/tasks`), if the client declares support: the client gets a task id
+//! instead of an answer, and queries any replica for the state of the call. The processes of one machine are replicas
+//! too.
 
-mod kept;
 mod record;
 
+use std::collections::HashMap;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use rmcp::model::{CreateTaskResult, ErrorData, GetTaskResult, InputResponses, ServerResult, Task};
+use rmcp::model::{
+    CreateTaskResult, ErrorData, GetTaskResult, InputRequiredResult, InputResponses, ServerResult, Task,
+};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use self::kept::KeptCalls;
 use self::record::{Record, State};
 use super::board::Board;
-use super::conversation::Requester;
-use super::questions::Fingerprint;
+use super::conversation::{Answer, BUSY, Requester};
+use super::questions::{Fingerprint, LIFE, UnusableAnswer};
 use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::replicas::{KEPT, Replicas, RunningTask};
+use haft_core::sync::Lock;
 
 /// The duration of a call before it becomes a task: most calls are shorter, and no client has a shorter time
 /// limit.
@@ -55,12 +58,21 @@ const UPDATED: Duration = Duration::from_secs(5);
 /// Interval at which that record is read.
 const READ: Duration = Duration::from_millis(50);
 
-/// The answer to a call.
-pub(super) type CallAnswer = Result<ServerResult, ErrorData>;
+/// The beginning of the state of every call that waits. No signed state contains its last character.
+const STATE: &str = "call.";
+
+/// Time for a call to end after its questions have expired.
+const MARGIN: Duration = Duration::from_mins(1);
+
+/// Maximum number of calls that wait.
+const MAX_KEPT: usize = 256;
+
+/// Maximum number of these calls of one caller, if callers are identified: no caller takes the places of all others.
+const MAX_OF_CALLER: usize = MAX_KEPT / 8;
 
 /// A call that may outlive the request of its client.
 pub(super) struct Call {
-    future: Pin<Box<dyn Future<Output = CallAnswer> + Send>>,
+    future: Pin<Box<dyn Future<Output = Answer> + Send>>,
     board: Arc<Board>,
     /// Stops the call.
     stop: CancellationToken,
@@ -126,12 +138,12 @@ impl Tasks {
         turn: Turn,
         mut requester: Requester,
         call: impl FnOnce(Requester) -> F,
-    ) -> CallAnswer
+    ) -> Answer
     where
-        F: Future<Output = CallAnswer> + Send + 'static,
+        F: Future<Output = Answer> + Send + 'static,
     {
         let asked = requester.cancel.clone();
-        let kept = turn.state.as_deref().filter(|state| kept::is_state(state));
+        let kept = turn.state.as_deref().filter(|state| state.starts_with(STATE));
         let call = if let Some(state) = kept {
             self.kept.take(state, &turn.call, turn.answers)?
         } else {
@@ -153,7 +165,7 @@ impl Tasks {
         (known, key): (Option<Arc<str>>, Fingerprint),
         mut call: Call,
         (asked, mut task_after): (CancellationToken, Option<Duration>),
-    ) -> CallAnswer {
+    ) -> Answer {
         let patience = tokio::time::sleep(task_after.unwrap_or_default());
         tokio::pin!(patience);
         loop {
@@ -194,7 +206,7 @@ impl Tasks {
             Err(error) => tracing::warn!("a message to a task cannot be read: {error}"),
         };
         let running = self.replicas.run(&name, Box::new(inbox)).await?;
-        let record = Record::begun();
+        let record = Record::since(record::now(), State::Working, None);
         self.replicas.store(&name, record.encode()).await?;
         let page = Page { replicas: self.replicas.clone(), name, created: record.created };
         Ok((record.task(&id), Running { page, _registered: running, _place: place }))
@@ -230,7 +242,7 @@ impl Tasks {
             return Ok(record);
         }
         let why = "the process that made the call is gone: the outcome is unknown";
-        Ok(record.followed_by(State::failed(&ErrorData::internal_error(why, None))))
+        Ok(Record::since(record.created, State::failed(&ErrorData::internal_error(why, None)), None))
     }
 
     /// Requests the replica that runs the task `id` of `caller` to stop it.
@@ -320,13 +332,73 @@ impl Running {
 
 impl Page {
     async fn write(&self, state: State, progress: Option<String>) -> io::Result<()> {
-        let record = Record::since(self.created, state).with_progress(progress);
+        let record = Record::since(self.created, state, progress);
         self.replicas.store(&self.name, record.encode()).await
     }
 }
 
 fn unreachable(error: &io::Error) -> ErrorData {
     ErrorData::internal_error(format!("the state of the task is not available now: {error}"), None)
+}
+
+/// The waiting calls, by the state that their clients have. Clones share the calls.
+#[derive(Clone, Debug, Default)]
+struct KeptCalls(Arc<Lock<HashMap<String, KeptCall>>>);
+
+struct KeptCall {
+    /// The caller, if callers are identified.
+    caller: Option<Arc<str>>,
+    key: Fingerprint,
+    since: Instant,
+    call: Call,
+}
+
+impl std::fmt::Debug for KeptCall {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("KeptCall").field("since", &self.since).finish_non_exhaustive()
+    }
+}
+
+impl KeptCalls {
+    /// Keeps a call of `caller` with open questions, and returns the questions.
+    fn keep(&self, caller: Option<Arc<str>>, key: Fingerprint, call: Call) -> Answer {
+        let Call { future, board, stop } = call;
+        let questions = board.open();
+        let internal = |error: io::Error| ErrorData::internal_error(error.to_string(), None);
+        let state = format!("{STATE}{}", random::name::<{ random::KEY }>().map_err(internal)?);
+        let mut kept = self.0.lock();
+        for (_, expired) in kept.extract_if(|_, call| call.since.elapsed() > LIFE + MARGIN) {
+            expired.call.stop.cancel();
+        }
+        let of_caller = || kept.values().filter(|own| own.caller == caller).count();
+        if kept.len() >= MAX_KEPT || (caller.is_some() && of_caller() >= MAX_OF_CALLER) {
+            stop.cancel();
+            return Err(ErrorData::new(BUSY, "too many calls wait for answers: call again later", None));
+        }
+        // The call goes on by itself: its server may give up, and its time limits count.
+        let running = tokio::spawn(future);
+        let future = async move {
+            running.await.unwrap_or_else(|error| Err(ErrorData::internal_error(error.to_string(), None)))
+        };
+        let call = Call { future: Box::pin(future), board, stop };
+        kept.insert(state.clone(), KeptCall { caller, key, since: Instant::now(), call });
+        Ok(ServerResult::InputRequiredResult(InputRequiredResult::new(Some(questions), Some(state))))
+    }
+
+    /// Returns the call that waits with `state`, and gives it the answers.
+    ///
+    /// # Errors
+    /// No call of this caller, tool and arguments has the state, or the state was used.
+    fn take(&self, state: &str, key: &Fingerprint, answers: InputResponses) -> Result<Call, ErrorData> {
+        let mut kept = self.0.lock();
+        let is_own = kept.get(state).is_some_and(|call| call.key == *key);
+        let call = is_own.then(|| kept.remove(state)).flatten();
+        let foreign = || ErrorData::invalid_params(UnusableAnswer::Foreign.to_string(), None);
+        let call = call.ok_or_else(foreign)?.call;
+        drop(kept);
+        call.board.answer(answers);
+        Ok(call)
+    }
 }
 
 #[cfg(test)]

@@ -35,6 +35,8 @@ pub(super) struct Attempt<'a> {
     lease: Lease,
     id: String,
     expected: Expected,
+    /// Whether the call needs no withdrawal.
+    has_ended: bool,
 }
 
 pub(super) enum Ended {
@@ -47,15 +49,6 @@ pub(super) enum Ended {
     Lost,
 }
 
-/// An event while waiting for an answer.
-enum News {
-    Last(Option<Message>),
-    Told(Option<Message>),
-    Gone,
-    Cancelled,
-    IsTime,
-}
-
 impl<'a> Attempt<'a> {
     pub(super) fn new(
         outgoing: &'a Outgoing<'a>,
@@ -64,7 +57,7 @@ impl<'a> Attempt<'a> {
         lease: Lease,
     ) -> Result<Self, LinkError> {
         let expected = connected.inbox.expect(&lease.worker.name)?;
-        Ok(Self { outgoing, connected, about, lease, id: random_name()?, expected })
+        Ok(Self { outgoing, connected, about, lease, id: random_name()?, expected, has_ended: false })
     }
 
     /// Returns the unique id of the call.
@@ -74,11 +67,9 @@ impl<'a> Attempt<'a> {
 
     pub(super) async fn run(mut self) -> Result<Ended, ToolError> {
         let state = self.connected.link.state();
-        // Dropping the future withdraws the call.
-        let withdrawn = Withdrawn::new(&self);
         self.send().await?;
         let ended = self.wait(state).await;
-        withdrawn.end();
+        self.has_ended = true;
         ended
     }
 
@@ -108,50 +99,36 @@ impl<'a> Attempt<'a> {
         let cancel = self.outgoing.context.cancel;
         let (mut is_cancelled, mut unknown) = (false, 0);
         loop {
-            match self.next(&mut state, is_cancelled).await {
-                News::Last(Some(message)) => return self.last(&message).await,
-                News::Told(Some(message)) => self.tell(&message),
-                News::Last(None) | News::Told(None) | News::Gone => return Ok(Ended::Lost),
-                News::Cancelled => {
-                    is_cancelled = cancel.is_cancelled();
+            tokio::select! {
+                biased;
+                last = &mut self.expected.last => match last {
+                    Ok(message) => return self.last(&message).await,
+                    Err(_) => return Ok(Ended::Lost),
+                },
+                told = self.expected.told.recv() => {
+                    let Some(message) = told else { return Ok(Ended::Lost) };
+                    self.tell(&message);
+                    continue;
+                }
+                () = self.lease.gone.cancelled() => return Ok(Ended::Lost),
+                () = cancel.cancelled(), if !is_cancelled => {
+                    is_cancelled = true;
                     cancel_at(&self.connected.link, self.ask_subject(), &self.id).await;
+                    continue;
                 }
-                News::IsTime => {
-                    if self.is_unknown_there().await {
-                        if self.never_runs().await {
-                            return Ok(Ended::Unrun(format!(
-                                "worker `{}` never received it",
-                                self.lease.worker
-                            )));
-                        }
-                        unknown += 1;
-                        if unknown == MAX_UNKNOWN {
-                            return Ok(Ended::Lost);
-                        }
-                    }
+                () = Link::reconnected(&mut state) => {}
+                () = tokio::time::sleep(AFTER) => {}
+            }
+            if self.is_unknown_there().await {
+                if self.never_runs().await {
+                    let why = format!("worker `{}` never received it", self.lease.worker);
+                    return Ok(Ended::Unrun(why));
+                }
+                unknown += 1;
+                if unknown == MAX_UNKNOWN {
+                    return Ok(Ended::Lost);
                 }
             }
-        }
-    }
-
-    async fn next(&mut self, state: &mut watch::Receiver<State>, is_cancelled: bool) -> News {
-        let cancel = self.outgoing.context.cancel;
-        let made = state.borrow_and_update().made;
-        let reconnected = async {
-            while state.borrow_and_update().made == made {
-                if state.changed().await.is_err() {
-                    std::future::pending::<()>().await;
-                }
-            }
-        };
-        tokio::select! {
-            biased;
-            last = &mut self.expected.last => News::Last(last.ok()),
-            told = self.expected.told.recv() => News::Told(told),
-            () = self.lease.gone.cancelled() => News::Gone,
-            () = cancel.cancelled(), if !is_cancelled => News::Cancelled,
-            () = reconnected => News::IsTime,
-            () = tokio::time::sleep(AFTER) => News::IsTime,
         }
     }
 
@@ -225,25 +202,14 @@ async fn cancel_at(link: &Link, subject: String, id: &str) {
     let _ = link.client.publish(subject, encode(&Ask::Cancel(id.to_owned())).into()).await;
 }
 
-/// Withdraws the call if the future is dropped early.
-struct Withdrawn(Option<(Arc<Link>, String, String)>);
-
-impl Withdrawn {
-    fn new(attempt: &Attempt<'_>) -> Self {
-        Self(Some((attempt.connected.link.clone(), attempt.ask_subject(), attempt.id.clone())))
-    }
-
-    /// The call ended normally.
-    fn end(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Withdrawn {
+/// Withdraws the call if its future is dropped early.
+impl Drop for Attempt<'_> {
     fn drop(&mut self) {
-        if let Some((link, subject, id)) = self.0.take()
+        if !self.has_ended
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
+            let (link, subject) = (self.connected.link.clone(), self.ask_subject());
+            let id = std::mem::take(&mut self.id);
             runtime.spawn(async move { cancel_at(&link, subject, &id).await });
         }
     }

@@ -4,12 +4,13 @@
 
 mod member;
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use haft_core::sync::Lock;
 use haft_manifest::Label;
+use serde::Serialize;
 use sha2::{Digest, Sha256};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -85,8 +86,20 @@ pub(super) struct Lease {
     fleet: Arc<Fleet>,
 }
 
-/// A worker with its labels, its places, its used places, and its tools.
-pub(super) type Listed = (WorkerId, Vec<String>, u32, u32, Vec<Known>);
+/// The state of a worker.
+#[derive(Clone, Debug, Serialize)]
+pub struct WorkerHealth {
+    /// The name.
+    pub name: String,
+    /// The labels.
+    pub labels: Vec<String>,
+    /// The maximum number of concurrent calls.
+    pub places: u32,
+    /// The number of used places.
+    pub busy: u32,
+    /// The names of the tools.
+    pub tools: Vec<String>,
+}
 
 /// The reason why there is no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -219,7 +232,6 @@ impl Fleet {
         silent.map(|(worker, _)| worker.clone()).collect()
     }
 
-    /// Removes the silent workers.
     pub(super) fn sweep(&self) {
         let silent = self.silent();
         if !silent.is_empty() {
@@ -237,7 +249,6 @@ impl Fleet {
         self.changes.subscribe()
     }
 
-    /// Returns whether no worker is known.
     pub(super) fn is_empty(&self) -> bool {
         self.inner.lock().members.is_empty()
     }
@@ -274,24 +285,29 @@ impl Fleet {
         able.map(|member| member.places).fold(0, u32::saturating_add)
     }
 
-    /// Returns each worker with its labels, its places, its used places, and its tools.
-    pub(super) fn list(&self) -> Vec<Listed> {
+    /// Returns the workers, sorted by name and process.
+    pub(super) fn list(&self) -> Vec<WorkerHealth> {
         let inner = self.inner.lock();
-        let listed = inner.members.iter().map(|(worker, member)| {
-            let tools =
-                member.tools.iter().flat_map(|offered| offered.tools.values()).flatten().cloned().collect();
-            let mut labels: Vec<String> = member.labels.iter().cloned().collect();
-            labels.sort_unstable();
-            (worker.clone(), labels, member.places, member.busy(), tools)
+        let mut members: Vec<_> = inner.members.iter().collect();
+        members.sort_by_key(|(worker, _)| *worker);
+        let listed = members.into_iter().map(|(worker, member)| {
+            let tools = member.tools.iter().flat_map(|offered| offered.tools.keys());
+            let tools: BTreeSet<String> = tools.cloned().collect();
+            let labels = member.labels.iter().filter(|label| *label != ANY);
+            let labels: BTreeSet<String> = labels.cloned().collect();
+            WorkerHealth {
+                name: worker.name.clone(),
+                labels: labels.into_iter().collect(),
+                places: member.places,
+                busy: member.busy(),
+                tools: tools.into_iter().collect(),
+            }
         });
-        let mut listed: Vec<_> = listed.collect();
-        listed.sort_by(|first, second| first.0.cmp(&second.0));
-        listed
+        listed.collect()
     }
 }
 
 impl Inner {
-    /// Returns whether another worker is accepted.
     fn has_room_for(&self, worker: &WorkerId) -> bool {
         let namesakes = self.members.keys().filter(|known| known.name == worker.name).count();
         self.members.len() < MAX_WORKERS && namesakes < MAX_NAMESAKES
@@ -356,7 +372,6 @@ fn token(label: &Label) -> &str {
 }
 
 impl Lease {
-    /// Prevents the release on drop.
     fn forget(&mut self) {
         self.worker.instance.clear();
     }

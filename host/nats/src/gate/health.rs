@@ -6,10 +6,11 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_nats::Subscriber;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
+use serde_json::Value;
 use tokio_stream::StreamExt;
 
-use super::fleet::Fleet;
+use super::fleet::{Fleet, WorkerHealth};
 use super::{Connected, Gate};
 use crate::LinkError;
 use crate::message::CONNECTION;
@@ -32,21 +33,6 @@ pub struct Health {
     pub storage_limit: Option<u64>,
     /// The known workers.
     pub workers: Vec<WorkerHealth>,
-}
-
-/// The state of a worker.
-#[derive(Clone, Debug, Serialize)]
-pub struct WorkerHealth {
-    /// The name.
-    pub name: String,
-    /// The labels.
-    pub labels: Vec<String>,
-    /// The maximum number of concurrent calls.
-    pub places: u32,
-    /// The number of used places.
-    pub busy: u32,
-    /// The names of the tools.
-    pub tools: Vec<String>,
 }
 
 /// The maximum number of missing tools in a message.
@@ -103,20 +89,13 @@ impl Gate {
             stores.push(kept.health(&connected.link).await);
         }
         let storage_limit = account_limit(&connected.link).await;
-        let workers = self.fleet.list().into_iter().map(|(worker, labels, places, busy, tools)| {
-            let mut tools: Vec<String> = tools.iter().map(|tool| tool.def.name.clone()).collect();
-            tools.sort_unstable();
-            tools.dedup();
-            let labels = labels.iter().filter(|label| *label != ANY).cloned().collect();
-            WorkerHealth { name: worker.name, labels, places, busy, tools }
-        });
         Ok(Health {
             server: format!("{} {}", info.server_name, info.version),
             program: self.identity.program.clone(),
             digest: self.identity.digest.clone(),
             stores,
             storage_limit,
-            workers: workers.collect(),
+            workers: self.fleet.list(),
         })
     }
 }
@@ -134,23 +113,12 @@ const STOOD_STILL: Duration = Duration::from_secs(1);
 /// arrived by then.
 const CONFIRMING: Duration = Duration::from_millis(500);
 
-/// The relevant part of the server's event about a closed connection.
-#[derive(Deserialize)]
-struct Disconnect {
-    client: Client,
-}
-
-#[derive(Deserialize)]
-struct Client {
-    #[serde(default)]
-    name: String,
-}
-
-/// Receives the events of the server.
+/// Receives the events of the server about closed connections.
 pub(super) async fn listen(fleet: Arc<Fleet>, mut messages: Subscriber) {
     while let Some(message) = messages.next().await {
-        let Ok(Disconnect { client }) = serde_json::from_slice(&message.payload) else { continue };
-        if let Some(instance) = client.name.strip_prefix(CONNECTION) {
+        let Ok(event) = serde_json::from_slice::<Value>(&message.payload) else { continue };
+        let name = event.pointer("/client/name").and_then(Value::as_str);
+        if let Some(instance) = name.and_then(|name| name.strip_prefix(CONNECTION)) {
             fleet.gone(|worker| worker.instance == instance);
         }
     }
@@ -168,10 +136,11 @@ pub(super) async fn sweep(fleet: Arc<Fleet>, connected: Arc<Connected>) {
             fleet.was_deaf();
         } else if !fleet.silent().is_empty() {
             let (answered, ()) = tokio::join!(
-                tokio::time::timeout(CONFIRMING, connected.server_answers()),
+                // The server itself answers on a subject without subscribers.
+                tokio::time::timeout(CONFIRMING, connected.is_heard(ANY, connected.subjects.nobody())),
                 tokio::time::sleep(CONFIRMING)
             );
-            let is_silent = answered != Ok(true);
+            let is_silent = !matches!(answered, Ok(Some(_)));
             connected.is_server_silent.store(is_silent, Ordering::Relaxed);
             if is_silent {
                 fleet.was_deaf();

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::places::Taken;
 use super::readings::Read;
 use super::{Worker, tool_of};
-use crate::claims::{Claim, ClaimState, Claimed};
+use crate::claims::{Claim, ClaimState};
 use crate::link::Link;
 use crate::message::{Reply, Request, TOLD, Told, encode, now};
 use crate::payload::{MAX_PAYLOAD, Payload, received};
@@ -27,7 +27,6 @@ const MAX_AGE: u64 = 30 * 60 * 1000;
 const MAX_TOLD: usize = 256;
 
 impl Worker {
-    /// Runs the call in `message`, and answers it.
     pub(super) async fn run_call(self: Arc<Self>, message: Message, taken: Taken) {
         let Some(reply) = message.reply.clone() else { return };
         let bytes = match received(&self.link, &self.id.name, &message, MAX_PAYLOAD).await {
@@ -92,8 +91,8 @@ impl Worker {
         }
         let claim = Claim::new(ClaimState::Running, &self.settings.name, &request.tool);
         match claim.make(&self.link, (&self.id.name, &request.id)).await {
-            Ok(Claimed::Now) => Ok((read, true)),
-            Ok(Claimed::Before) => Err("the call is already claimed".into()),
+            Ok(true) => Ok((read, true)),
+            Ok(false) => Err("the call is already claimed".into()),
             Err(error) => Err(format!("the call cannot be claimed: {error}")),
         }
     }

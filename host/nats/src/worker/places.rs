@@ -6,14 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
-use crate::link::Link;
-use crate::link::Settings;
+use crate::link::{Link, Settings};
 use crate::{LinkError, unusable};
 use haft_core::tool::inline::{self, InlineThread, InlineThreads, ThreadLoad};
 
 /// The limit and the number of running calls.
 pub(super) struct Places {
-    most: u32,
+    pub(super) most: u32,
     busy: AtomicU32,
     is_closed: AtomicBool,
     /// Whether a call was rejected since a place was last free: gates are notified when a place becomes free.
@@ -30,7 +29,6 @@ impl Places {
         Self { most, busy: AtomicU32::new(0), is_closed, is_missed, missed: Notify::new() }
     }
 
-    /// Takes a place if one is free.
     pub(super) fn take(places: &Arc<Self>) -> Option<Taken> {
         let one_more = |busy: u32| (busy < places.most && !places.is_closed()).then_some(busy + 1);
         let taken = places.busy.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more);
@@ -40,7 +38,6 @@ impl Places {
         taken.is_ok().then(|| Taken(places.clone()))
     }
 
-    /// Closes all places for new calls.
     pub(super) fn close(&self) {
         self.is_closed.store(true, Ordering::Release);
     }
@@ -49,11 +46,6 @@ impl Places {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    pub(super) fn most(&self) -> u32 {
-        self.most
-    }
-
-    /// Returns the number of used places.
     pub(super) fn busy(&self) -> u32 {
         self.busy.load(Ordering::Acquire)
     }
@@ -106,7 +98,6 @@ impl CallThreads {
         Ok(Self { connection, others, runtime: Handle::current(), in_a_row: AtomicUsize::new(0) })
     }
 
-    /// Connects, on the thread of the connection.
     pub(super) async fn connect(
         &self,
         server: &Settings,
@@ -129,7 +120,6 @@ impl CallThreads {
         self.connection.output(work).await.ok_or_else(ended)
     }
 
-    /// Runs a call that may take long.
     pub(super) fn run_long(&self, call: impl Future<Output = ()> + Send + 'static) {
         self.runtime.spawn(call);
     }

@@ -3,11 +3,12 @@
 //! reported and not run.
 
 use haft_core::skill::Skill;
+use haft_manifest::{SecretSource, TextOrSecret};
 use serde_json::{Map, Value};
 
 use super::PluginSkill;
 use super::permissions::Permissions;
-use super::server::{Directory, Start, Text};
+use super::server::{Directory, Start};
 use super::servers::{Skipped, is_header, pairs, placeholder, program, put_all, texts, url};
 use super::skills::{put, text};
 use super::{
@@ -30,7 +31,6 @@ const NOT_RUN: &[(&str, &str)] = &[
 /// Maximum number of reported names of each kind.
 const MAX_NAMED: usize = 6;
 
-/// Reads a plugin of Claude Code.
 pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     let fatal = |why: String| PluginError::Manifest { file: CLAUDE, why: haft_core::report::plain(&why) };
     let document = files.json(CLAUDE).map_err(fatal)?;
@@ -78,18 +78,13 @@ fn skills(
     let mut skills = Vec::new();
     for folder in folders(files, fields) {
         let name = folder.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or("skill");
-        match text(files, &folder) {
-            Ok(text) => {
-                let skill = Skill::parse(&text, name);
-                // Claude Code names a skill by its folder, regardless of its head.
-                let skill = if folder.is_empty() { skill } else { Skill { name: name.to_owned(), ..skill } };
-                put(files, skill, folder, permissions, (&mut skills, faults));
-            }
-            Err(why) => {
-                let text = format!("skill `{name}` is left out: {why}");
-                faults.push(Fault::new(FaultKind::SkillSkipped, text));
-            }
-        }
+        let name = name.to_owned();
+        let skill = text(files, &folder).map(|text| {
+            let skill = Skill::parse(&text, &name);
+            // Claude Code names a skill by its folder, regardless of its head.
+            if folder.is_empty() { skill } else { Skill { name: name.clone(), ..skill } }
+        });
+        put(files, (&name, skill), folder, permissions, (&mut skills, faults));
     }
     skills
 }
@@ -149,7 +144,6 @@ fn entries_of(document: &Value) -> Map<String, Value> {
     all.filter(|(key, _)| *key != "$schema").map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Parses one server in the form of Claude Code.
 pub(super) fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str);
@@ -158,7 +152,7 @@ pub(super) fn entry(value: &Value) -> Result<Start, Skipped> {
         "http" | "streamable-http" => {
             let headers = pairs(fields, "headers")?.into_iter().map(|(name, value)| {
                 let value = header(&name, &value)?;
-                if let Text::Written(text) = &value
+                if let TextOrSecret::Text(text) = &value
                     && !is_header(&name, text)
                 {
                     return Err(format!("`{name}` is not a valid header"));
@@ -192,19 +186,20 @@ fn translated(text: &str) -> String {
 
 /// Returns the value of a variable: haft's own variable if the text is `${NAME}` or `${NAME:-…}`, otherwise the
 /// text.
-fn variable(text: &str) -> Text {
+fn variable(text: &str) -> TextOrSecret {
     let inner = text.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
     let name = inner.map(|inner| inner.split(":-").next().unwrap_or(inner));
-    match name.filter(|name| *name != ROOT && *name != DATA) {
-        Some(name) if name.parse::<haft_manifest::Variable>().is_ok() => Text::Variable(name.to_owned()),
-        _ => Text::Written(text.to_owned()),
-    }
+    let own = name.filter(|name| *name != ROOT && *name != DATA).and_then(|name| name.parse().ok());
+    own.map_or_else(
+        || TextOrSecret::Text(text.to_owned()),
+        |own| TextOrSecret::Secret(SecretSource::Env(own)),
+    )
 }
 
 /// Returns the value of a header. program.toml cannot express a variable within other text.
-fn header(name: &str, text: &str) -> Result<Text, String> {
+fn header(name: &str, text: &str) -> Result<TextOrSecret, String> {
     match variable(text) {
-        Text::Written(text) if text.contains("${") => Err(format!(
+        TextOrSecret::Text(text) if text.contains("${") => Err(format!(
             "its header `{name}` has a variable within text; add the server by its URL instead, with a \
              header whose whole value is a variable or a keyring entry"
         )),
@@ -212,7 +207,6 @@ fn header(name: &str, text: &str) -> Result<Text, String> {
     }
 }
 
-/// Reports the parts that are not run.
 fn not_run(files: &Files<'_>, faults: &mut Vec<Fault>) {
     for (place, what) in NOT_RUN {
         let is_own = |path: &&str| {

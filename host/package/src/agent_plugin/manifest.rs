@@ -12,7 +12,6 @@ pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/plugin.schema.
 /// Maximum number of characters of a name (§5.5).
 const MAX_NAME: usize = 64;
 
-/// Reads an Agent Plugin.
 pub(super) fn read(files: &Files<'_>) -> Result<AgentPlugin, PluginError> {
     let document = files.json(AGENT).map_err(fatal)?;
     let Value::Object(fields) = &document else { return Err(fatal("expected a JSON object")) };

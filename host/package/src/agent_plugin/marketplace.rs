@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use haft_core::grant::Root;
 use haft_core::report::plain;
 use haft_manifest::PackageSource;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{CLAUDE, MAX_JSON, is_plugin};
 use crate::download::Url;
@@ -34,12 +34,7 @@ pub enum MarketplaceError {
     Missing(String),
     /// The marketplace has no plugin with this name.
     #[error("the marketplace has no plugin `{name}`; it has {known}")]
-    Unknown {
-        /// The name.
-        name: String,
-        /// The names in the marketplace.
-        known: String,
-    },
+    Unknown { name: String, known: String },
     /// The plugin's source has no known form.
     #[error("the marketplace gives the source of `{0}` in a form that haft does not support")]
     Source(String),
@@ -47,28 +42,17 @@ pub enum MarketplaceError {
     #[error(
         "the marketplace gives the source `{url}` for `{name}`: expected an HTTPS URL with a public host name"
     )]
-    Address {
-        /// The name.
-        name: String,
-        /// The place.
-        url: String,
-    },
+    Address { name: String, url: String },
 }
 
-/// A plugin of a marketplace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Entry {
     /// The place of the plugin.
     pub(crate) place: Place,
     /// The manifest for a plugin without one.
-    pub(crate) manifest: Manifest,
+    pub(crate) manifest: Value,
 }
 
-/// The manifest that an entry of a marketplace is.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Manifest(Value);
-
-/// The place of a plugin of a marketplace.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Place {
     /// A folder of the marketplace, without `..`.
@@ -97,7 +81,7 @@ pub(crate) fn find(folder: &Path, name: &str, is_local: bool) -> Result<Entry, M
         return Err(MarketplaceError::Address { name: plain(name), url: plain(url) });
     }
     let own = |key: &&str| Some(((*key).to_owned(), entry.get(*key)?.clone()));
-    let manifest = Manifest(Value::Object(OF_MANIFEST.iter().filter_map(own).collect()));
+    let manifest = Value::Object(OF_MANIFEST.iter().filter_map(own).collect());
     Ok(Entry { place, manifest })
 }
 
@@ -201,33 +185,33 @@ fn inside(path: &str) -> Option<PathBuf> {
     parts.map(|part| (part != "..").then_some(part)).collect()
 }
 
-impl Manifest {
-    /// Writes the manifest into the copied plugin `tree`, which has none, and leaves only the skills that it names.
-    pub(crate) fn complete(&self, tree: &Path) -> Result<(), TreeError> {
-        if is_plugin(|file| tree.join(file).is_file()) {
-            return Ok(());
-        }
-        if let Some(named) = self.0.get("skills").and_then(Value::as_array) {
-            let named: Vec<PathBuf> = named.iter().filter_map(|path| inside(path.as_str()?)).collect();
-            let skills = tree.join("skills");
-            for entry in fs::read_dir(&skills).into_iter().flatten().flatten() {
-                let path = Path::new("skills").join(entry.file_name());
-                if !named.contains(&path) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    fs::remove_dir_all(entry.path()).map_err(io_error("remove", &entry.path()))?;
-                }
+/// Writes the manifest into the copied plugin `tree`, which has none, and leaves only the skills that it names.
+pub(crate) fn complete(manifest: &Value, tree: &Path) -> Result<(), TreeError> {
+    if is_plugin(|file| tree.join(file).is_file()) {
+        return Ok(());
+    }
+    if let Some(named) = manifest.get("skills").and_then(Value::as_array) {
+        let named: Vec<PathBuf> = named.iter().filter_map(|path| inside(path.as_str()?)).collect();
+        let skills = tree.join("skills");
+        for entry in fs::read_dir(&skills).into_iter().flatten().flatten() {
+            let path = Path::new("skills").join(entry.file_name());
+            if !named.contains(&path) && entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                fs::remove_dir_all(entry.path()).map_err(io_error("remove", &entry.path()))?;
             }
         }
-        let path = tree.join(CLAUDE);
-        let folder = path.parent().unwrap_or(tree);
-        fs::create_dir_all(folder).map_err(io_error("create folder", folder))?;
-        let text = json!(self.0).to_string();
-        write(text.as_bytes(), &path, text.len() as u64, false).map_err(io_error("write", &path))?;
-        Ok(())
     }
+    let path = tree.join(CLAUDE);
+    let folder = path.parent().unwrap_or(tree);
+    fs::create_dir_all(folder).map_err(io_error("create folder", folder))?;
+    let text = manifest.to_string();
+    write(text.as_bytes(), &path, text.len() as u64, false).map_err(io_error("write", &path))?;
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

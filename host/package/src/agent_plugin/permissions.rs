@@ -18,7 +18,6 @@ const FILE: &str = "dev.haft/permissions.json";
 /// Maximum number of rights of one server or skill: as many as fit on a screen.
 const MAX_RIGHTS: usize = 64;
 
-/// The author's proposal.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Permissions {
     /// Whether the author proposes anything at all.

@@ -1,6 +1,7 @@
 //! An MCP server of a plugin, in the format of Agent Plugins or of Claude Code.
 
 use haft_core::grant::Right;
+use haft_manifest::TextOrSecret;
 
 /// An MCP server of a plugin.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,8 +25,9 @@ pub enum Start {
     Stdio {
         /// The words of the command line.
         words: Vec<String>,
-        /// Variables, in the order of the file: the value, or the variable of haft's environment that has the value.
-        env: Vec<(String, Text)>,
+        /// Variables, in the order of the file. Only the format of Claude Code can name a variable of haft's
+        /// environment as a value.
+        env: Vec<(String, TextOrSecret)>,
         /// The working directory.
         directory: Directory,
     },
@@ -34,7 +36,7 @@ pub enum Start {
         /// The server's URL.
         url: String,
         /// Headers, as above.
-        headers: Vec<(String, Text)>,
+        headers: Vec<(String, TextOrSecret)>,
     },
 }
 
@@ -46,15 +48,6 @@ impl Start {
             Self::Http { .. } => None,
         }
     }
-}
-
-/// A value of a variable or a header.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Text {
-    /// The text.
-    Written(String),
-    /// The value of this variable of haft's environment, which only the format of Claude Code can name.
-    Variable(String),
 }
 
 /// The working directory of a server (§7.2.1); the path has no `..`.

@@ -2,10 +2,11 @@
 //! closed schema for each server, whose violation omits that server.
 
 use haft_core::grant::Right;
+use haft_manifest::TextOrSecret;
 use serde_json::{Map, Value};
 
 use super::permissions::Permissions;
-use super::server::{Directory, PluginServer, Start, Text};
+use super::server::{Directory, PluginServer, Start};
 use super::{DATA, Fault, FaultKind, Files, ROOT, written};
 use crate::download::{Url, is_this_machine};
 
@@ -18,7 +19,6 @@ pub const SCHEMA: &str = "https://agent-plugins.org/schemas/1.0.0/mcp.schema.jso
 /// Maximum number of servers of one plugin: more are too many for a model.
 const MAX_SERVERS: usize = 64;
 
-/// Reads mcp.json.
 pub(super) fn discovered(
     files: &Files<'_>,
     permissions: &Permissions,
@@ -121,7 +121,6 @@ fn named(
     Ok(server)
 }
 
-/// Parses one entry of mcp.json.
 fn entry(value: &Value) -> Result<Start, Skipped> {
     let fields = value.as_object().ok_or("expected an object")?;
     let kind = fields.get("type").and_then(Value::as_str).ok_or("expected `type`, a string")?;
@@ -149,7 +148,7 @@ fn stdio(fields: &Map<String, Value>) -> Result<Start, Skipped> {
     if let Some((name, _)) = env.iter().find(|(name, _)| name == ROOT || name == DATA) {
         return Err(format!("`env` has `{name}`, which the client sets").into());
     }
-    let env = env.into_iter().map(|(name, value)| (name, Text::Written(value))).collect();
+    let env = env.into_iter().map(|(name, value)| (name, TextOrSecret::Text(value))).collect();
     let directory = match fields.get("cwd") {
         None => Directory::Root(String::new()),
         Some(Value::String(written)) => directory(written)?,
@@ -187,7 +186,6 @@ pub(super) fn directory(written: &str) -> Result<Directory, String> {
     found.ok_or_else(|| format!("its `cwd`, `{written}`, is outside the plugin"))
 }
 
-/// Returns `${NAME}`.
 pub(super) fn placeholder(name: &str) -> String {
     format!("${{{name}}}")
 }
@@ -206,29 +204,17 @@ fn inside(path: &str) -> Option<String> {
 }
 
 pub(super) fn texts(fields: &Map<String, Value>, key: &str) -> Result<Vec<String>, String> {
-    let all = match fields.get(key) {
-        None => return Ok(Vec::new()),
-        Some(Value::Array(all)) => all,
-        Some(_) => return Err(format!("expected `{key}`, an array of strings")),
-    };
-    let text = |value: &Value| value.as_str().map(str::to_owned);
-    all.iter()
-        .map(text)
-        .collect::<Option<_>>()
-        .ok_or_else(|| format!("expected `{key}`, an array of strings"))
+    let wrong = || format!("expected `{key}`, an array of strings");
+    let Some(value) = fields.get(key) else { return Ok(Vec::new()) };
+    let texts = value.as_array().ok_or_else(wrong)?.iter().map(|value| value.as_str().map(str::to_owned));
+    texts.collect::<Option<_>>().ok_or_else(wrong)
 }
 
 pub(super) fn pairs(fields: &Map<String, Value>, key: &str) -> Result<Vec<(String, String)>, String> {
-    let all = match fields.get(key) {
-        None => return Ok(Vec::new()),
-        Some(Value::Object(all)) => all,
-        Some(_) => return Err(format!("expected `{key}`, an object of strings")),
-    };
+    let wrong = || format!("expected `{key}`, an object of strings");
+    let Some(value) = fields.get(key) else { return Ok(Vec::new()) };
     let pair = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
-    all.iter()
-        .map(pair)
-        .collect::<Option<_>>()
-        .ok_or_else(|| format!("expected `{key}`, an object of strings"))
+    value.as_object().ok_or_else(wrong)?.iter().map(pair).collect::<Option<_>>().ok_or_else(wrong)
 }
 
 /// §7.2.1: HTTPS, or HTTP on this machine; no user information and no fragment.
@@ -249,7 +235,7 @@ pub(super) fn url(fields: &Map<String, Value>) -> Result<String, String> {
     }
 }
 
-fn headers(fields: &Map<String, Value>) -> Result<Vec<(String, Text)>, String> {
+fn headers(fields: &Map<String, Value>) -> Result<Vec<(String, TextOrSecret)>, String> {
     let all = pairs(fields, "headers")?;
     for (index, (name, value)) in all.iter().enumerate() {
         if all.iter().take(index).any(|(other, _)| other.eq_ignore_ascii_case(name)) {
@@ -259,7 +245,7 @@ fn headers(fields: &Map<String, Value>) -> Result<Vec<(String, Text)>, String> {
             return Err(format!("`{name}` is not a valid header"));
         }
     }
-    Ok(all.into_iter().map(|(name, value)| (name, Text::Written(value))).collect())
+    Ok(all.into_iter().map(|(name, value)| (name, TextOrSecret::Text(value))).collect())
 }
 
 /// RFC 9110, §5.1 and §5.5

@@ -30,7 +30,6 @@ struct Place<'a> {
     is_in_plugin: bool,
 }
 
-/// Adds the servers of `skill` to `servers`.
 pub(super) fn discovered(
     files: &Files<'_>,
     skill: &PluginSkill,
@@ -53,7 +52,6 @@ pub fn servers_of_head(text: &str, name: &str, has: &dyn Fn(&str) -> bool) -> (V
     (entries, faults.into_iter().map(|fault| fault.text).collect())
 }
 
-/// Adds the servers in the head of `text`.
 fn put(
     text: &str,
     place: &Place<'_>,

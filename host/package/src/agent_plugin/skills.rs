@@ -58,7 +58,6 @@ impl PluginSkill {
     }
 }
 
-/// Returns the skills in the fixed location.
 pub(super) fn discovered(
     files: &Files<'_>,
     permissions: &Permissions,
@@ -74,32 +73,35 @@ pub(super) fn discovered(
     let mut skills = Vec::new();
     for folder in folders {
         let inside = format!("{FOLDER}/{folder}");
-        match text(files, &inside).and_then(|text| strict(&text, folder)) {
-            Ok(skill) => put(files, skill, inside, permissions, (&mut skills, faults)),
-            Err(why) => {
-                let text = format!("skill `{folder}` is left out: {why}");
-                faults.push(Fault::new(FaultKind::SkillSkipped, text));
-            }
-        }
+        let skill = text(files, &inside).and_then(|text| strict(&text, folder));
+        put(files, (folder, skill), inside, permissions, (&mut skills, faults));
     }
     skills
 }
 
-/// Adds a skill with its scripts.
+/// Adds a skill with its scripts, if it is usable.
 pub(super) fn put(
     files: &Files<'_>,
-    skill: Skill,
+    (name, skill): (&str, Result<Skill, String>),
     folder: String,
     permissions: &Permissions,
     (skills, faults): (&mut Vec<PluginSkill>, &mut Vec<Fault>),
 ) {
-    let tool = tool_name(&skill.name);
-    if skills.len() >= MAX_SKILLS || skills.iter().any(|other| other.tool == tool) {
-        let why = format!("the limit of {MAX_SKILLS} skills is reached, or another skill has its name");
-        let text = format!("skill `{}` is left out: {why}", skill.name);
-        faults.push(Fault::new(FaultKind::SkillSkipped, text));
-        return;
-    }
+    let usable = skill.and_then(|skill| {
+        let tool = tool_name(&skill.name);
+        if skills.len() < MAX_SKILLS && skills.iter().all(|other| other.tool != tool) {
+            return Ok((skill, tool));
+        }
+        Err(format!("the limit of {MAX_SKILLS} skills is reached, or another skill has its name"))
+    });
+    let (skill, tool) = match usable {
+        Ok(usable) => usable,
+        Err(why) => {
+            let text = format!("skill `{name}` is left out: {why}");
+            faults.push(Fault::new(FaultKind::SkillSkipped, text));
+            return;
+        }
+    };
     let name = folder.rsplit('/').next().unwrap_or_default().to_owned();
     let (scripts, components) = (scripts(files, &folder), components(files, (&folder, &tool), faults));
     let proposed = permissions.skill(&name);
@@ -157,7 +159,6 @@ fn strict(text: &str, folder: &str) -> Result<Skill, String> {
     Ok(Skill::parse(text, folder))
 }
 
-/// Returns the name of the tool that runs the scripts of a skill.
 fn tool_name(name: &str) -> String {
     let fits = |c: char| if c.is_ascii_alphanumeric() || c == '-' || c == '_' { c } else { '-' };
     name.chars().map(fits).take(64).collect()

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use super::*;
 use haft_core::grant::Right;
+use haft_manifest::{SecretSource, TextOrSecret};
 
 /// The JSON Schema of a proposal.
 const SCHEMA: &str = include_str!("../../../../docs/agent-plugin-permissions.schema.json");
@@ -234,7 +235,7 @@ fn a_plugin_of_claude_is_read_as_far_as_haft_runs_it() {
     assert_eq!(names, ["own", "web", "inline"]);
     let Start::Stdio { words, env, .. } = &plugin.servers[0].start else { panic!() };
     assert_eq!(words, &["./bin/x", "${PLUGIN_ROOT}/c"]);
-    assert_eq!(env[0].1, Text::Variable("TOKEN".into()));
+    assert_eq!(env[0].1, TextOrSecret::Secret(SecretSource::Env("TOKEN".parse().unwrap())));
     let skills: Vec<_> = plugin.skills.iter().map(|skill| skill.skill.name.as_str()).collect();
     assert_eq!(skills, ["odd", "extra"]);
     assert_eq!(codes(&plugin), ["not-run", "not-run", "server-skipped"]);

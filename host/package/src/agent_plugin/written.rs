@@ -6,15 +6,16 @@ use std::path::Path;
 use haft_core::grant::Right;
 use haft_core::report::Span;
 use haft_core::units::format_size;
-use haft_manifest::{Manifest, McpServer, Name, Transport};
+use haft_manifest::{Manifest, McpServer, Name, TextOrSecret, Transport};
+use semver::Version;
 use toml::{Table, Value};
 
-use super::server::{Start, Text};
+use super::server::Start;
 use super::{AgentPlugin, PluginServer, PluginSkill};
+use crate::edit::toml_value;
 use crate::listing::listed;
-use crate::semantic::semantic;
+use crate::tags::semantic;
 
-/// Returns the text of the program.toml.
 pub(super) fn text(plugin: &AgentPlugin) -> String {
     let mut all = Table::new();
     all.insert("program".to_owned(), Value::Table(program(plugin)));
@@ -64,32 +65,40 @@ fn parsed(all: &Table) -> Result<Manifest, String> {
     parsed.map_err(|report| first(report).unwrap_or_default())
 }
 
-fn put_list(all: &mut Table, key: &str, entries: impl Iterator<Item = Table>) {
+pub(crate) fn put_list(all: &mut Table, key: &str, entries: impl Iterator<Item = Table>) {
     let entries: Vec<Value> = entries.map(Value::Table).collect();
     if !entries.is_empty() {
         all.insert(key.to_owned(), Value::Array(entries));
     }
 }
 
-fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
+pub(crate) fn put(table: &mut Table, key: &str, value: impl Into<Value>) {
     table.insert(key.to_owned(), value.into());
 }
 
 fn program(plugin: &AgentPlugin) -> Table {
     let about = &plugin.about;
     let name = Name::of_text(&about.name).map_or_else(|_| "plugin".to_owned(), |name| name.to_string());
-    let mut program = Table::new();
-    put(&mut program, "name", name);
-    put(&mut program, "version", semantic(about.version.as_deref().unwrap_or_default()).to_string());
-    let texts =
-        [("description", &about.description), ("authors", &about.author), ("license", &about.license)];
-    for (key, text) in texts {
-        if let Some(text) = text.as_ref().filter(|text| !text.trim().is_empty()) {
-            let text: Value = haft_core::report::plain(text).into();
-            put(&mut program, key, if key == "authors" { Value::Array(vec![text]) } else { text });
-        }
-    }
-    program
+    let version = semantic(about.version.as_deref().unwrap_or_default());
+    let texts = [&about.description, &about.author, &about.license]
+        .map(|text| text.as_deref().filter(|text| !text.trim().is_empty()).map(haft_core::report::plain));
+    program_table(name, &version, texts)
+}
+
+/// Returns `[program]` of a package.
+pub(crate) fn program_table(
+    name: String,
+    version: &Version,
+    [description, author, license]: [Option<String>; 3],
+) -> Table {
+    let fields: [(&str, Option<Value>); 5] = [
+        ("name", Some(name.into())),
+        ("version", Some(version.to_string().into())),
+        ("description", description.map(Value::from)),
+        ("authors", author.map(|author| vec![author].into())),
+        ("license", license.map(Value::from)),
+    ];
+    fields.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
 }
 
 /// Returns a tool for the scripts of a skill: its command is the skill's folder, and a call names the script.
@@ -130,12 +139,8 @@ fn server(server: &PluginServer) -> Table {
     entry
 }
 
-fn put_values(entry: &mut Table, key: &str, values: &[(String, Text)]) {
-    let value = |text: &Text| match text {
-        Text::Written(text) => Value::String(text.clone()),
-        Text::Variable(name) => Value::Table(Table::from_iter([("env".to_owned(), name.clone().into())])),
-    };
-    let table: Table = values.iter().map(|(name, text)| (name.clone(), value(text))).collect();
+pub(crate) fn put_values(entry: &mut Table, key: &str, values: &[(String, TextOrSecret)]) {
+    let table: Table = values.iter().map(|(name, value)| (name.clone(), toml_value(value))).collect();
     if !table.is_empty() {
         put(entry, key, table);
     }

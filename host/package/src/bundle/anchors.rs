@@ -1,13 +1,48 @@
-//! The placeholders of an installed plugin (§9.2): each is replaced once, and the replacement is not expanded
-//! again.
+//! Plugins of other programs as bundles, and the placeholders of an installed one (§9.2): each is replaced once, and
+//! the replacement is not expanded again.
 
 use std::path::Path;
 
-use super::Bundle;
-use crate::agent_plugin::{DATA, Directory, Form, PluginServer, ROOT};
+use super::{Bundle, BundleError, BundledSkill};
+use crate::agent_plugin::{AgentPlugin, DATA, Directory, Form, PluginServer, PluginSkill, ROOT};
+use crate::listing::Listing;
+use haft_core::grant::RightsTable;
 use haft_manifest::{GrantTable, McpServer, TextOrSecret, Transport};
+use haft_sandbox::native::script::ScriptsSpec;
 
 impl Bundle {
+    pub(super) fn read_plugin(folder: &Path, listing: Listing) -> Result<Self, BundleError> {
+        let plugin = AgentPlugin::read(folder, &listing)?;
+        let manifest = super::placed(plugin.manifest().map_err(BundleError::Manifest)?, folder);
+        let program = manifest.program.clone().ok_or(BundleError::NoProgram)?;
+        let skill = |own: &PluginSkill| BundledSkill { skill: own.skill.clone(), folder: own.folder.clone() };
+        Ok(Self {
+            head_faults: Vec::new(),
+            folder: folder.to_owned(),
+            listing,
+            own_name: program.name.value.clone(),
+            skills: plugin.skills.iter().map(skill).collect(),
+            manifest,
+            program,
+            agent_plugin: Some(plugin),
+        })
+    }
+
+    /// Returns the specification of the tool that runs the scripts of a plugin's skills: one tool for each skill,
+    /// by the name of its command.
+    pub fn scripts(&self, tool: &str) -> Option<ScriptsSpec> {
+        let plugin = self.agent_plugin.as_ref()?;
+        let skill = plugin.skills.iter().find(|skill| skill.tool == tool)?;
+        Some(ScriptsSpec {
+            package: self.program.name.to_string(),
+            tool: skill.tool.clone(),
+            skill: skill.skill.name.clone(),
+            folder: self.folder.join(&skill.folder),
+            scripts: skill.scripts.clone(),
+            table: RightsTable::None,
+        })
+    }
+
     /// Returns the package with the paths of its own folder and of its data directory `data` in the words and
     /// variables of its servers; unchanged unless the package is a plugin of another program.
     #[must_use]

@@ -10,17 +10,7 @@ use crate::bundle::{Bundle, BundleError};
 use crate::listing::Listing;
 use haft_manifest::{Manifest, Name, Transport};
 
-/// Iterates over the command lines of the command tools and of the stdio MCP servers.
-pub(super) fn all(manifest: &Manifest) -> impl Iterator<Item = &Vec<String>> {
-    let commands = manifest.tools.iter().map(|tool| &tool.command.value);
-    let servers = manifest.mcp_servers.iter().filter_map(|server| match &server.transport {
-        Transport::Stdio { command, .. } => Some(&command.value),
-        Transport::Http { .. } => None,
-    });
-    commands.chain(servers)
-}
-
-/// Iterates over the command lines mutably, like [`all`].
+/// Iterates over the command lines mutably, like [`Manifest::commands`].
 pub(super) fn all_mut(manifest: &mut Manifest) -> impl Iterator<Item = &mut Vec<String>> {
     let commands = manifest.tools.iter_mut().map(|tool| &mut tool.command.value);
     let servers = manifest.mcp_servers.iter_mut().filter_map(|server| match &mut server.transport {
@@ -92,7 +82,6 @@ fn joined(name: &Name, part: &Name) -> Result<Name, BundleError> {
     joined.parse().map_err(|error| BundleError::Called { name: name.clone(), joined, error })
 }
 
-/// Converts a text to a name.
 pub(super) fn usable_name(text: &str) -> Result<Name, BundleError> {
     Name::of_text(text).map_err(|error| BundleError::Name { text: haft_core::report::plain(text), error })
 }

@@ -22,7 +22,6 @@ pub struct BundledSkill {
     pub folder: String,
 }
 
-/// The files of a skill.
 #[derive(Debug)]
 struct PackagedSkill {
     /// The folder of the package.
@@ -94,7 +93,6 @@ impl Bundle {
         (!self.head_faults.is_empty()).then(|| format!("in `{FILE}`: {}", self.head_faults.join("; ")))
     }
 
-    /// The name of the tool that runs the scripts of the skill in the folder `inside`.
     fn script_tool(&self, inside: &str) -> Option<String> {
         let plugin = self.agent_plugin.as_ref()?;
         let skill = plugin.skills.iter().find(|skill| skill.folder == inside && !skill.scripts.is_empty())?;

@@ -85,7 +85,6 @@ fn head(schema: &Value) -> String {
     text
 }
 
-/// Renders a list of types in words.
 fn kinds(list: &Value) -> Option<String> {
     let kinds = list.as_array().filter(|kinds| !kinds.is_empty())?.iter();
     Some(kinds.map(|kind| kind.as_str().map(on_one_line)).collect::<Option<Vec<_>>>()?.join(" or "))
@@ -104,7 +103,6 @@ fn either(schema: &Value) -> Option<String> {
     Some(alternatives.iter().map(head).collect::<Vec<_>>().join(" or "))
 }
 
-/// Renders the keys below the head of a schema.
 fn inner(schema: &Value, depth: usize, lines: &mut Vec<String>) {
     let Some(object) = schema.as_object() else { return };
     let indent = "  ".repeat(depth);

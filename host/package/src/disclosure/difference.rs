@@ -161,7 +161,6 @@ fn ended(kind: ItemKind, text: &str) -> Cow<'_, str> {
     text.into()
 }
 
-/// Returns a unified diff.
 fn unified(before: &str, now: &str) -> Vec<Line> {
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(before, now);
     let mut lines = Vec::new();

@@ -27,12 +27,7 @@ pub fn propose(
     lines: &[ProposedLine],
 ) -> Result<String, EditError> {
     let Some((list, name)) = entry else { return propose_to_sandbox(text, lines) };
-    match changed(text, list, name, |entry| entry.propose("grant", lines)) {
-        Err(EditError::Absent(..)) if list == "mcp_servers" => {
-            changed(text, "mcp", name, |entry| entry.propose("grant", lines))
-        }
-        changed => changed,
-    }
+    changed(text, list, name, |entry| entry.propose("grant", lines))
 }
 
 fn propose_to_sandbox(text: &str, lines: &[ProposedLine]) -> Result<String, EditError> {

@@ -2,7 +2,7 @@
 
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-use super::{EditError, changed, joined, parse, place_of, plain};
+use super::{EditError, changed, joined, parse, place_of, plain, without};
 use crate::Request;
 use haft_core::grant::Right;
 use haft_manifest::TextOrSecret;
@@ -18,13 +18,7 @@ pub fn grant_process(
     rights: &[Right],
 ) -> Result<String, EditError> {
     let rights: Vec<_> = rights.iter().map(|right| Request::Right(None, right.clone())).collect();
-    // Servers are in either of two lists.
-    match changed(text, list, name, |entry| entry.grant(&rights)) {
-        Err(EditError::Absent(..)) if list == "mcp_servers" => {
-            changed(text, "mcp", name, |entry| entry.grant(&rights))
-        }
-        changed => changed,
-    }
+    changed(text, list, name, |entry| entry.grant(&rights))
 }
 
 /// A new MCP server.
@@ -51,14 +45,7 @@ pub fn add_server(text: &str, server: &NewServer<'_>) -> Result<String, EditErro
     let mut wrapped = DocumentMut::new();
     wrapped.insert(TABLE, Item::ArrayOfTables(ArrayOfTables::from_iter([table(server)])));
     let added = joined(text, &wrapped.to_string());
-    let mut rest = plain(&added);
-    if let Some(toml::Value::Array(servers)) = rest.get_mut(TABLE) {
-        servers.pop();
-        if servers.is_empty() {
-            rest.remove(TABLE);
-        }
-    }
-    if rest == plain(text) { Ok(added) } else { Err(EditError::Unsure) }
+    if without(&added, TABLE, server.name) == plain(text) { Ok(added) } else { Err(EditError::Unsure) }
 }
 
 fn table(server: &NewServer<'_>) -> Table {
@@ -77,6 +64,17 @@ fn table(server: &NewServer<'_>) -> Table {
         table.insert("enabled", toml_edit::value(false));
     }
     table
+}
+
+/// Returns a value as an entry of program.toml has it.
+pub(crate) fn toml_value(value: &TextOrSecret) -> toml::Value {
+    match value {
+        TextOrSecret::Text(text) => text.clone().into(),
+        TextOrSecret::Secret(source) => {
+            let (key, place) = place_of(source);
+            toml::Table::from_iter([(key.to_owned(), place.into())]).into()
+        }
+    }
 }
 
 fn written(value: &TextOrSecret) -> Value {

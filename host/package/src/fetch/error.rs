@@ -1,6 +1,5 @@
 //! Errors of a fetch from any kind of source, each with its hint.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::Digest;
@@ -17,16 +16,6 @@ use crate::signature::SignatureError;
 /// Reasons why a package cannot be fetched.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// A file cannot be read or written.
-    #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// The action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the action.
-        source: io::Error,
-    },
     /// A registry failed.
     #[error(transparent)]
     Oci(#[from] OciError),
@@ -56,7 +45,7 @@ pub enum FetchError {
     /// A marketplace has no such plugin.
     #[error(transparent)]
     Marketplace(#[from] MarketplaceError),
-    /// The folder cannot be copied.
+    /// A file or folder cannot be read, written or copied.
     #[error(transparent)]
     Tree(#[from] TreeError),
     /// The folder has no program.toml.

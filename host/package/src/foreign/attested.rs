@@ -8,11 +8,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use semver::Version;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::ForeignError;
-use super::error::io_error;
 use super::written::put;
 use crate::download::{self, DownloadError};
+use crate::listing::io_error;
 use crate::runner::Runner;
 use crate::signature::{self, MAX_DOCUMENT, Statement, Subject, Trust, Verdict};
 use crate::{Digest, Fetching};
@@ -42,18 +43,6 @@ const ATTESTED: &str = "attested.txt";
 /// Number of bytes of a SHA-512 digest.
 const SHA512: usize = 64;
 
-/// npm's metadata of one version.
-#[derive(Deserialize)]
-struct Dist {
-    tarball: String,
-    attestations: Option<Attestations>,
-}
-
-#[derive(Deserialize)]
-struct Attestations {
-    url: String,
-}
-
 /// Checks the attestations of an installed version of npm, whose tarball has the digests `integrity`; returns a
 /// note for the user if they are unavailable.
 pub(super) async fn of_npm(
@@ -65,10 +54,10 @@ pub(super) async fn of_npm(
     let wanted = format!("{name}@{version}");
     let arguments = ["view", "--json", "--loglevel=error", "--no-update-notifier", "--", &wanted, "dist"];
     let said = npm.run("view", arguments, MAX_DIST).await?;
-    let dist: Option<Dist> = serde_json::from_str(&said).ok();
-    let place = dist.and_then(|dist| Some((dist.attestations?.url, dist.tarball)));
-    let (document, trouble) = match place {
-        Some((url, tarball)) => fetched(&url, &tarball, ("application/json", MAX_DOCUMENT), fetching).await?,
+    let dist: Value = serde_json::from_str(&said).unwrap_or_default();
+    let text = |path: &str| dist.pointer(path).and_then(Value::as_str);
+    let (document, trouble) = match text("/attestations/url").zip(text("/tarball")) {
+        Some((url, tarball)) => fetched(url, tarball, ("application/json", MAX_DOCUMENT), fetching).await?,
         None => (None, None),
     };
     // With several digests, npm's choice is unknown: no attestation then counts for the installed content.
@@ -93,7 +82,6 @@ fn purl(name: &str, version: &Version) -> String {
     format!("pkg:npm/{}@{version}", name.replace('@', "%40"))
 }
 
-/// The checked package of PyPI.
 #[derive(Default)]
 pub(super) struct Checked {
     pub(super) verdict: Verdict,
@@ -171,7 +159,6 @@ fn too_many(count: usize, trust: &Trust) -> Result<Checked, ForeignError> {
     }
 }
 
-/// Checks the attestations of one wheel.
 async fn judged(
     wheel: &Listed,
     index: &str,
@@ -199,7 +186,6 @@ fn common(verdicts: Vec<Verdict>, fetching: &Fetching<'_>) -> Result<Verdict, Fo
     })
 }
 
-/// Returns the verdict on content without an attestation.
 fn refused_unless_nobody(fetching: &Fetching<'_>) -> Result<Verdict, ForeignError> {
     judge(&[], Subject::Sha256(&[]), fetching)
 }
@@ -241,7 +227,6 @@ fn refuse_elsewhere(url: &str, known: &str) -> Result<(), DownloadError> {
     Err(DownloadError::Elsewhere(download::shown_text(url)))
 }
 
-/// Returns the index that uv asks.
 fn index() -> String {
     let named =
         INDEX_VARIABLES.iter().find_map(|name| std::env::var(name).ok().filter(|url| !url.is_empty()));
@@ -270,7 +255,6 @@ pub(super) fn spelt(name: &str) -> String {
     name.to_lowercase().replace(['-', '.'], "_")
 }
 
-/// Reports whether a requirement is that of the package `name`.
 fn is_of(requirement: &str, name: &str) -> bool {
     requirement.split_once("==").is_some_and(|(found, _)| {
         let found = found.split('[').next().unwrap_or(found);

@@ -3,16 +3,19 @@
 mod manifest;
 mod settings;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Component, Path};
 
+use haft_manifest::TextOrSecret;
+
 use self::manifest::{Kind, Manifest};
-use self::settings::{Settings, Word};
-use super::error::io_error;
-use super::written::{Env, Server, put, read_json};
+use self::settings::Settings;
+use super::written::{Server, put, read_json};
 use super::{ForeignError, pypi, semantic};
+use crate::listing::io_error;
 use crate::{Fetching, Foreign};
 
 /// The file that describes a bundle.
@@ -107,15 +110,15 @@ fn outside(word: &str) -> ForeignError {
 /// Returns the variables of the server. Those with a path of the package are set by a script, before the command.
 fn environment(
     settings: &Settings<'_>,
-    written: &[(String, String)],
+    written: &BTreeMap<String, String>,
     tree: &Path,
     command: &mut Vec<String>,
-) -> Result<Vec<(String, Env)>, ForeignError> {
+) -> Result<Vec<(String, TextOrSecret)>, ForeignError> {
     let (mut env, mut exports) = (Vec::new(), String::new());
     for (name, value) in written {
         match settings.variable(name, value)? {
             None => {}
-            Some(Word::Text(text)) if text.contains(FOLDER) => {
+            Some(TextOrSecret::Text(text)) if text.contains(FOLDER) => {
                 let parts: Vec<_> =
                     text.split(FOLDER).map(|part| shell_words::quote(part).into_owned()).collect();
                 let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -126,8 +129,7 @@ fn environment(
                 }
                 let _ = writeln!(exports, "export {name}={}", parts.join("\"$here\""));
             }
-            Some(Word::Text(text)) => env.push((name.clone(), Env::Text(text))),
-            Some(Word::Secret(place)) => env.push((name.clone(), place)),
+            Some(value) => env.push((name.clone(), value)),
         }
     }
     if !exports.is_empty() {
@@ -141,7 +143,6 @@ fn environment(
     Ok(env)
 }
 
-/// Returns a text as a literal of Python.
 fn python_text(text: &str) -> String {
     // A JSON literal is also a Python literal.
     serde_json::Value::from(text).to_string()

@@ -1,10 +1,8 @@
 //! The reasons why no package can be made from an MCP server in another format, each with its hint.
 
-use std::io;
-use std::path::{Path, PathBuf};
-
 use super::SecretField;
 use crate::download::DownloadError;
+use crate::listing::TreeError;
 use crate::runner::ProgramError;
 use crate::signature::SignatureError;
 
@@ -29,15 +27,8 @@ pub enum ForeignError {
         most: usize,
     },
     /// A file cannot be read or written.
-    #[error("cannot {action} `{}`: {source}", path.display())]
-    Io {
-        /// The action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the action.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Tree(#[from] TreeError),
     /// The content of a file does not match its name.
     #[error("cannot parse `{file}`: {why}")]
     Unreadable {
@@ -93,7 +84,6 @@ pub enum ForeignError {
 }
 
 impl ForeignError {
-    /// Returns a hint for the user, if there is one.
     pub(crate) fn hint(&self) -> Option<String> {
         let text = match self {
             Self::Program(error) => return error.hint().map(str::to_owned),
@@ -112,11 +102,6 @@ impl ForeignError {
         };
         Some(text.to_owned())
     }
-}
-
-pub(super) fn io_error(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> ForeignError {
-    let path = path.to_owned();
-    move |source| ForeignError::Io { action, path, source }
 }
 
 fn commands_text(commands: &[String]) -> String {

@@ -3,15 +3,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Component, Path};
+use std::path::Path;
 
 use semver::Version;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::error::io_error;
 use super::written::{Server, read_json};
 use super::{ForeignError, Made, added, attested, chosen, is_script_run};
+use crate::listing::{io_error, relative};
 use crate::runner::{MAX_OUTPUT, Runner};
 use crate::{Fetching, Foreign};
 
@@ -57,8 +57,7 @@ struct Package {
     version: Version,
     description: Option<String>,
     license: Option<Value>,
-    #[serde(default)]
-    bin: Bin,
+    bin: Option<Bin>,
     #[serde(default)]
     scripts: BTreeMap<String, String>,
 }
@@ -69,12 +68,6 @@ struct Package {
 enum Bin {
     One(String),
     Many(BTreeMap<String, String>),
-}
-
-impl Default for Bin {
-    fn default() -> Self {
-        Self::Many(BTreeMap::new())
-    }
 }
 
 /// Installs a package as of the time `before` into the new folder `tree`; see [`Made`]; its version alone is resolved.
@@ -112,30 +105,22 @@ pub(super) async fn make(
     Ok(Made { resolved: Some(version), notes, verdict })
 }
 
-/// Returns the latest version of a package.
 pub(super) async fn latest(name: &str, fetching: &Fetching<'_>) -> Result<String, ForeignError> {
     let npm = Runner::new("npm", fetching)?;
     let arguments = ["view", "--loglevel=error", "--no-update-notifier", "--", name, "version"];
     Ok(npm.run("view", arguments, MAX_OUTPUT).await?.trim().to_owned())
 }
 
-/// Returns the file that starts the server.
 fn start(foreign: &Foreign, name: &str, package: &Package) -> Result<String, ForeignError> {
     let own = name.rsplit('/').next().unwrap_or(name);
     let all = match &package.bin {
-        Bin::One(file) => vec![(own.to_owned(), file.clone())],
-        Bin::Many(files) => files.iter().map(|(name, file)| (name.clone(), file.clone())).collect(),
+        None => Vec::new(),
+        Some(Bin::One(file)) => vec![(own.to_owned(), file.clone())],
+        Some(Bin::Many(files)) => files.iter().map(|(name, file)| (name.clone(), file.clone())).collect(),
     };
     let file = chosen(foreign, own, all)?;
-    let parts = Path::new(&file).components().filter(|part| *part != Component::CurDir);
-    let inside: Option<Vec<&str>> = parts
-        .map(|part| match part {
-            Component::Normal(part) => part.to_str(),
-            _ => None,
-        })
-        .collect();
     let outside = || ForeignError::Unsupported(format!("`bin` of `{name}` is outside the package"));
-    Ok(format!("./node_modules/{name}/{}", inside.ok_or_else(outside)?.join("/")))
+    Ok(format!("./node_modules/{name}/{}", relative(Path::new(&file)).ok_or_else(outside)?))
 }
 
 /// Lists the installed packages with install scripts; runs the scripts if the source requests that, without network
@@ -146,19 +131,11 @@ async fn scripts(
     prefix: &str,
     fetching: &Fetching<'_>,
 ) -> Result<Vec<String>, ForeignError> {
-    let with_scripts: Vec<&String> = lock
-        .packages
-        .iter()
-        .filter(|(_, package)| package.has_install_script)
-        .map(|(path, _)| path)
-        .collect();
     let is_run = is_script_run(foreign)?;
+    let with_scripts = lock.packages.iter().filter(|(_, package)| package.has_install_script);
     // Optional packages of other systems are in the lock, and are not installed.
-    let is_installed = |path: &&&String| tree.join(path).is_dir();
-    let mut notes: Vec<String> = Vec::new();
-    for path in with_scripts.iter().filter(is_installed) {
-        notes.push(script(&tree.join(path), is_run)?);
-    }
+    let installed = with_scripts.map(|(path, _)| tree.join(path)).filter(|folder| folder.is_dir());
+    let mut notes = installed.map(|folder| script(&folder, is_run)).collect::<Result<Vec<_>, _>>()?;
     if is_run && !notes.is_empty() {
         let npm = Runner::alone("npm", fetching)?;
         let cache = format!("--cache={}", fetching.directory.join("npm").display());
@@ -181,7 +158,6 @@ async fn scripts(
     Ok(notes)
 }
 
-/// Describes the install script of one package.
 fn script(folder: &Path, is_run: bool) -> Result<String, ForeignError> {
     let package: Package = read_json(folder, "package.json")?;
     let scripts = SCRIPTS.iter().filter_map(|name| package.scripts.get(*name)).cloned();

@@ -7,9 +7,9 @@ use std::fs;
 use std::path::Path;
 
 use self::sdist::Built;
-use super::error::io_error;
 use super::written::{Server, put, read};
 use super::{ForeignError, Made, added, attested, chosen, is_script_run, semantic};
+use crate::listing::io_error;
 use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
 use crate::signature::Verdict;
 use crate::{Fetching, Foreign};
@@ -93,7 +93,6 @@ pub(super) async fn make(
     Ok(Made { resolved: Some(version), notes, verdict })
 }
 
-/// The installed content.
 pub(super) struct Installed {
     /// The version of Python that it is for.
     pub(super) python: String,
@@ -115,7 +114,7 @@ pub(super) async fn install(
     let version = python.run("-c", ["-I", "-c", VERSION], MAX_OUTPUT).await?.trim().to_owned();
     let uv = Uv {
         runner: Runner::new("uv", fetching)?,
-        interpreter: python.program().to_string_lossy().into_owned(),
+        interpreter: python.program.to_string_lossy().into_owned(),
         before: foreign.values("before").next().map(str::to_owned),
     };
     let text = |file: &str| tree.join(file).to_string_lossy().into_owned();
@@ -152,7 +151,6 @@ struct Uv<'a> {
 }
 
 impl Uv<'_> {
-    /// Runs one subcommand. Returns its output.
     async fn run(
         &self,
         action: &'static str,
@@ -228,19 +226,19 @@ fn tidy(site: &Path) -> Result<(), ForeignError> {
 /// Converts the result of a removal; a missing file is not an error.
 fn gone(path: &Path, removed: std::io::Result<()>) -> Result<(), ForeignError> {
     match removed {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(io_error("remove", path)(error)),
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(io_error("remove", path)(error).into())
+        }
         _ => Ok(()),
     }
 }
 
-/// Lists the folders that describe the installed packages.
 fn infos(site: &Path) -> Result<Vec<std::path::PathBuf>, ForeignError> {
     let entries = fs::read_dir(site).map_err(io_error("list", site))?;
     let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
     Ok(paths.filter(|path| path.extension().is_some_and(|end| end == "dist-info")).collect())
 }
 
-/// Returns the folder that describes the package `name`.
 fn info(site: &Path, name: &str) -> Result<std::path::PathBuf, ForeignError> {
     let is_it = |path: &std::path::PathBuf| {
         let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();

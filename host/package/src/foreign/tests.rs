@@ -49,16 +49,20 @@ fn only_dotted_names_of_entry_points_become_code() {
     assert_eq!(found, ["server a.b main", "m a App.run"]);
 }
 
+fn variable(name: &str) -> TextOrSecret {
+    TextOrSecret::Secret(SecretSource::Env(name.parse().unwrap()))
+}
+
 #[test]
 fn settings_of_npm_and_pypi_are_words_and_variables() {
     let (words, env) = added(&foreign("npm:a#arg=.&arg=-x&env=TOKEN&env.DIR=/d&bin=b"), &["bin"]).unwrap();
     assert_eq!(words, [".", "-x"]);
     let expected =
-        [("TOKEN".to_owned(), Env::variable("TOKEN")), ("DIR".to_owned(), Env::Text("/d".to_owned()))];
+        [("TOKEN".to_owned(), variable("TOKEN")), ("DIR".to_owned(), TextOrSecret::Text("/d".to_owned()))];
     assert_eq!(env, expected);
     let secrets = added(&foreign("npm:a#secret.A=env:B&secret.C=keyring:haft/a/c"), &[]).unwrap().1;
-    let keyring = Env::Keyring { keyring: "haft/a/c".to_owned() };
-    assert_eq!(secrets, [("A".to_owned(), Env::variable("B")), ("C".to_owned(), keyring)]);
+    let keyring = TextOrSecret::Secret(SecretSource::Keyring("haft/a/c".parse().unwrap()));
+    assert_eq!(secrets, [("A".to_owned(), variable("B")), ("C".to_owned(), keyring)]);
     let error = added(&foreign("npm:a#secret.A=hunter2"), &[]).unwrap_err().to_string();
     assert_eq!(error, "the value of `secret.A` is not usable: expected `env:NAME` or `keyring:SERVICE/USER`");
     let error = added(&foreign("pypi:a#scripts=run"), &["bin"]).unwrap_err().to_string();

@@ -1,13 +1,15 @@
 //! Adds an entry: check, fetch, disclose, ask, write and pin. Another version of an installed entry replaces
 //! it, like an update.
 
+use std::path::PathBuf;
+
 use super::update::trusted_for_update;
 use super::{
     Candidate, Consent, Decision, Expected, InstallError, Installed, Installer, Operation, Proposal, Updated,
 };
-use crate::oci::Reference;
+use crate::lock::with_tag;
 use crate::signature::Trust;
-use crate::{Offered, Origin, PackageSource, ProjectEntry, ProjectError};
+use crate::{Foreign, Offered, Origin, PackageSource, ProjectEntry, ProjectError};
 use haft_manifest::Name;
 
 /// The arguments of [`Installer::add`].
@@ -131,31 +133,24 @@ impl Installer<'_> {
 /// Reports whether two sources are one place: one repository, one URL apart from digits, or both on this
 /// machine. Content with one name from one place is another version; content from another place is unrelated.
 fn is_same_place(one: &PackageSource, other: &PackageSource) -> bool {
-    match (one, other) {
-        (PackageSource::Path(_), PackageSource::Path(_)) => true,
-        (PackageSource::Url(one), PackageSource::Url(other)) => {
-            without_numbers(one) == without_numbers(other)
-        }
-        (
-            PackageSource::Git { url: one, plugin, .. },
-            PackageSource::Git { url: other, plugin: other_plugin, .. },
-        ) => (one, plugin) == (other, other_plugin),
-        (PackageSource::Oci(_), PackageSource::Oci(_)) => {
-            let repository = |source: &PackageSource| {
-                let reference: Option<Reference> = source.to_string().parse().ok();
-                reference.map(|reference| reference.with_tag(""))
+    place(one) == place(other)
+}
+
+/// Returns a source without its version.
+fn place(source: &PackageSource) -> PackageSource {
+    match source {
+        PackageSource::Path(_) => PackageSource::Path(PathBuf::new()),
+        PackageSource::Url(url) => PackageSource::Url(without_numbers(url)),
+        PackageSource::Git { .. } | PackageSource::Oci(_) => with_tag(source, ""),
+        PackageSource::Foreign(foreign) => {
+            let origin = match &foreign.origin {
+                Origin::Npm(name, _) => Origin::Npm(name.clone(), None),
+                Origin::Pypi(name, _) => Origin::Pypi(name.clone(), None),
+                Origin::File(_) => Origin::File(PathBuf::new()),
+                Origin::Url(url) => Origin::Url(without_numbers(url)),
             };
-            repository(one).is_some_and(|one| repository(other) == Some(one))
+            PackageSource::Foreign(Foreign { origin, settings: Vec::new() })
         }
-        (PackageSource::Foreign(one), PackageSource::Foreign(other)) => match (&one.origin, &other.origin) {
-            (Origin::Npm(one, _), Origin::Npm(other, _)) | (Origin::Pypi(one, _), Origin::Pypi(other, _)) => {
-                one == other
-            }
-            (Origin::File(_), Origin::File(_)) => true,
-            (Origin::Url(one), Origin::Url(other)) => without_numbers(one) == without_numbers(other),
-            _ => false,
-        },
-        _ => false,
     }
 }
 

@@ -22,7 +22,6 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// Accepts any content.
     pub(crate) fn anything() -> Self {
         Self { digest: None, trust: Trust::Nobody }
     }
@@ -51,10 +50,6 @@ pub struct Candidate {
 impl Installer<'_> {
     /// Fetches and parses `source`. Content that is not `expected` is refused before it is parsed. `name`
     /// replaces the declared name.
-    ///
-    /// # Errors
-    /// The source cannot be fetched, is not `expected`, is not a package or component, or does not list its
-    /// tools.
     pub(crate) async fn fetch_candidate(
         &self,
         source: PackageSource,
@@ -84,7 +79,6 @@ impl Installer<'_> {
         Ok(fetch(source, &fetching).await?)
     }
 
-    /// Returns the settings of a fetch.
     pub(crate) fn fetching<'f>(&'f self, directory: &'f Path, trust: &'f Trust) -> Fetching<'f> {
         Fetching {
             directory,
@@ -121,7 +115,6 @@ impl Candidate {
         }
     }
 
-    /// Returns the names of the tools.
     pub(crate) fn tool_names(&self) -> impl Iterator<Item = &str> {
         let is_tool = |item: &&Item| item.kind == ItemKind::Tool;
         self.disclosure.items.iter().filter(is_tool).map(|item| item.name.as_str())
@@ -163,13 +156,11 @@ impl Candidate {
 /// `https://a.test/words.wasm?x` and `oci://a.test/owner/words:1.0`.
 pub fn source_stem(source: &PackageSource) -> String {
     let text = source.to_string();
-    if let Ok(reference) = text.parse::<Reference>() {
-        return last_part(reference.repository());
-    }
-    last_part(text.split(['?', '@']).next().unwrap_or_default())
-}
-
-fn last_part(path: &str) -> String {
+    let reference = text.parse::<Reference>();
+    let path = match &reference {
+        Ok(reference) => reference.repository(),
+        Err(_) => text.split(['?', '@']).next().unwrap_or_default(),
+    };
     let last = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
     last.strip_suffix(".wasm").unwrap_or(last).to_owned()
 }

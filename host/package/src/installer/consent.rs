@@ -73,19 +73,9 @@ pub enum UpdateReason {
     /// The version requests more than before.
     AsksForMore,
     /// The signer changed.
-    OtherSigner {
-        /// The signer of the installed version.
-        before: Signer,
-        /// The signer of the fetched version.
-        now: Signer,
-    },
+    OtherSigner { before: Signer, now: Signer },
     /// The version is older than the installed one.
-    Older {
-        /// The installed version.
-        before: semver::Version,
-        /// The fetched version.
-        now: semver::Version,
-    },
+    Older { before: semver::Version, now: semver::Version },
     /// The version is unchanged and the content is not.
     SameVersion(semver::Version),
     /// The source changed.

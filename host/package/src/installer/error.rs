@@ -119,12 +119,7 @@ impl InstallError {
             Self::OtherTools(name) => {
                 return Some(format!("`haft update {name}` shows the new definitions and asks"));
             }
-            Self::Store(_)
-            | Self::Tree(_)
-            | Self::Caller(_)
-            | Self::OtherKind { .. }
-            | Self::OtherContent(_)
-            | Self::Read { .. } => return None,
+            _ => return None,
         };
         Some(text.to_owned())
     }

@@ -1,6 +1,6 @@
 //! Restores one entry of program.toml to its pin in program.lock, and pins entries that have no pin yet.
 
-use super::{Candidate, Consent, Decision, Expected, InstallError, Installer, Operation, Previous, Proposal};
+use super::{Consent, Decision, Expected, InstallError, Installer, Operation, Previous, Proposal};
 use crate::signature::Trust;
 use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more};
 
@@ -59,7 +59,6 @@ impl Installer<'_> {
         }
     }
 
-    /// Fetches the exact content of a pin.
     async fn refetch(&self, pin: &Pin) -> Result<(), InstallError> {
         let name = pin.name.to_string();
         if pin.is_used_in_place() {
@@ -92,9 +91,15 @@ impl Installer<'_> {
         let expected = pinned.map_or_else(anything, Expected::pinned);
         let candidate = self.fetch_candidate(source, expected, name).await?;
         candidate.check_kind(entry)?;
-        let Some(new) = ask_to_adopt(&candidate, entry, pinned, consent).await? else {
-            return Ok(Restored::Declined);
+        let agreed = pinned.map(|pin| pin.asked.as_slice()).unwrap_or_default();
+        let proposal = Proposal {
+            candidate: &candidate,
+            operation: Operation::Adopt,
+            granted: &entry.granted,
+            more: &more(agreed, &candidate.offered.requests),
+            previous: pinned.map(|pin| Previous { pin, changes: None }),
         };
+        let Decision::Install(new) = consent.decide(&proposal).await? else { return Ok(Restored::Declined) };
         candidate.keep()?;
         let pin = candidate.pin(&[entry.granted.clone(), new.clone()].concat());
         let pin = match pinned.cloned() {
@@ -108,26 +113,5 @@ impl Installer<'_> {
             self.write_update(pin, &new)?;
         }
         Ok(Restored::Adopted)
-    }
-}
-
-/// Asks for consent. Returns the grants to add to program.toml, or `None` if the user declined.
-async fn ask_to_adopt(
-    candidate: &Candidate,
-    entry: &ProjectEntry,
-    pinned: Option<&Pin>,
-    consent: &dyn Consent,
-) -> Result<Option<Vec<crate::Request>>, InstallError> {
-    let agreed = pinned.map(|pin| pin.asked.as_slice()).unwrap_or_default();
-    let proposal = Proposal {
-        candidate,
-        operation: Operation::Adopt,
-        granted: &entry.granted,
-        more: &more(agreed, &candidate.offered.requests),
-        previous: pinned.map(|pin| Previous { pin, changes: None }),
-    };
-    match consent.decide(&proposal).await? {
-        Decision::Install(new) => Ok(Some(new)),
-        Decision::Decline => Ok(None),
     }
 }

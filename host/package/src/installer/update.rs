@@ -5,13 +5,11 @@ use super::{
     Proposal, UpdateReason, source_stem,
 };
 use crate::disclosure::Change;
-use crate::oci::{self, Reference, SCHEME};
-use crate::semantic::semantic;
+use crate::lock::with_tag;
+use crate::oci::{self, Reference};
 use crate::signature::{Signer, Trust};
-use crate::tags::{VersionTag, later};
-use crate::{
-    Content, FetchError, Foreign, Kind, Offered, PackageSource, Pin, ProjectEntry, foreign, git, more,
-};
+use crate::tags::{VersionTag, later, semantic};
+use crate::{FetchError, Foreign, PackageSource, Pin, ProjectEntry, foreign, git, more};
 
 /// The result of [`Installer::update`].
 #[derive(Clone, Debug)]
@@ -50,7 +48,7 @@ impl Installer<'_> {
         self.change_to(entry, &candidate, consent).await
     }
 
-    /// Replaces the installed content of an entry by `candidate`.
+    /// Replaces the installed content of an entry by `candidate`, if the user consents.
     pub(super) async fn change_to(
         &self,
         entry: &ProjectEntry,
@@ -64,17 +62,6 @@ impl Installer<'_> {
             return Ok(Updated::Unchanged);
         }
         self.check_clashes(&candidate.offered)?;
-        self.replace(entry, old, candidate, consent).await
-    }
-
-    /// Asks for consent to `candidate` and replaces the installed content.
-    async fn replace(
-        &self,
-        entry: &ProjectEntry,
-        old: Option<&Pin>,
-        candidate: &Candidate,
-        consent: &dyn Consent,
-    ) -> Result<Updated, InstallError> {
         let agreed = old.map(|pin| pin.asked.as_slice()).unwrap_or_default();
         let more = more(agreed, &candidate.offered.requests);
         let changes = self.changes(old, candidate).await;
@@ -102,7 +89,6 @@ impl Installer<'_> {
     }
 }
 
-/// Returns the signer that an update must have.
 pub(super) fn trusted_for_update(
     old: Option<&Pin>,
     entry: &ProjectEntry,
@@ -132,7 +118,6 @@ fn is_same(old: &Pin, candidate: &Candidate) -> bool {
         && old.disclosed.as_ref() == Some(&candidate.disclosure.digests())
 }
 
-/// Returns the reason why consent is needed.
 fn update_reason(old: Option<&Pin>, candidate: &Candidate, asks_for_more: bool) -> Option<UpdateReason> {
     let Some(old) = old else { return Some(UpdateReason::NotInstalled) };
     let is_other_content = old.kept != candidate.fetched.kept;
@@ -181,12 +166,6 @@ pub enum Newer {
     Unlisted,
 }
 
-/// The tags of a source, and the content that its reference points to now.
-struct Listed {
-    tags: Vec<String>,
-    now: Option<String>,
-}
-
 impl Installer<'_> {
     /// Finds a version newer than `pin`.
     ///
@@ -203,13 +182,13 @@ impl Installer<'_> {
         let is_exact = used.is_none_or(|used| pin.resolved.as_deref() == Some(used)) && is_fixed(&pin.source);
         // A pin on a branch, or on `latest`, does not follow versions.
         let has_version = is_version || is_exact;
-        let listed = self.listed(&pin.source, has_version).await?;
-        let tags = listed.tags.iter().map(String::as_str).filter(|_| has_version);
+        let (tags, now) = self.listed(&pin.source, has_version).await?;
+        let tags = tags.iter().map(String::as_str).filter(|_| has_version);
         if let Some((version, tag)) = later(used.filter(|_| is_version), pin.version.as_ref(), tags) {
             let (source, is_renamed) = (with_tag(&pin.source, tag), self.is_renamed(pin));
             return Ok(Newer::Version { version, source, is_renamed });
         }
-        let is_moved = !is_exact && listed.now.is_some() && listed.now != pin.resolved;
+        let is_moved = !is_exact && now.is_some() && now != pin.resolved;
         Ok(match (is_moved, is_exact && pin.version.is_none()) {
             (true, _) => Newer::Moved,
             (false, true) => Newer::Unlisted,
@@ -238,9 +217,13 @@ impl Installer<'_> {
         })
     }
 
-    /// Lists the tags and resolves the reference. The tags of a registry are fetched only if `wanted`, because they
-    /// need another request.
-    async fn listed(&self, source: &PackageSource, wanted: bool) -> Result<Listed, InstallError> {
+    /// Returns the tags of a source, and the content that its reference points to now. The tags of a registry are
+    /// fetched only if `wanted`, because they need another request.
+    async fn listed(
+        &self,
+        source: &PackageSource,
+        wanted: bool,
+    ) -> Result<(Vec<String>, Option<String>), InstallError> {
         let installing = self.store.install()?;
         let fetching = self.fetching(installing.directory(), &Trust::Nobody);
         match source {
@@ -249,7 +232,7 @@ impl Installer<'_> {
                 let now = git::commit_of(&refs, reference.as_deref());
                 let tags = refs.iter().filter_map(|(name, _)| name.strip_prefix("refs/tags/"));
                 let tags = tags.filter(|tag| !tag.ends_with("^{}")).map(str::to_owned).collect();
-                Ok(Listed { tags, now })
+                Ok((tags, now))
             }
             source => {
                 let reference: Reference = source.to_string().parse().map_err(FetchError::from)?;
@@ -262,26 +245,18 @@ impl Installer<'_> {
                     Some(_) => None,
                     None => oci::resolve(&reference, self.access).await.map_err(FetchError::from)?,
                 };
-                Ok(Listed { tags, now: now.map(|digest| digest.to_string()) })
+                Ok((tags, now.map(|digest| digest.to_string())))
             }
         }
     }
 
     /// Reports whether the installed content would have another name without its entry.
     fn is_renamed(&self, pin: &Pin) -> bool {
-        let content = match pin.kind {
-            Kind::Plugin => Content::Component(self.component_path(pin)),
-            Kind::Package => match self.store.listing(&pin.kept) {
-                Ok(listing) => Content::Tree(self.store.tree(&pin.kept), listing),
-                Err(_) => return false,
-            },
-        };
-        Offered::new(&content, &pin.kept, None, &source_stem(&pin.source))
-            .is_ok_and(|offered| offered.name != pin.name)
+        let own = self.named(pin, None, &source_stem(&pin.source));
+        own.is_ok_and(|offered| offered.name != pin.name)
     }
 }
 
-/// Returns the tag of a registry source.
 fn tag(source: &PackageSource) -> Option<&str> {
     let PackageSource::Oci(reference) = source else { return None };
     let (_, last) = reference.split('@').next()?.rsplit_once('/')?;
@@ -294,21 +269,5 @@ fn is_fixed(source: &PackageSource) -> bool {
         PackageSource::Git { reference, .. } => reference.is_some(),
         PackageSource::Oci(reference) => reference.contains('@'),
         PackageSource::Path(_) | PackageSource::Url(_) | PackageSource::Foreign(_) => false,
-    }
-}
-
-fn with_tag(source: &PackageSource, tag: &str) -> PackageSource {
-    match source {
-        PackageSource::Git { url, plugin, .. } => {
-            let reference = Some(tag.to_owned());
-            PackageSource::Git { url: url.clone(), reference, plugin: plugin.clone() }
-        }
-        source => match source.to_string().parse::<Reference>() {
-            Ok(reference) => {
-                let tagged = reference.with_tag(tag).to_string();
-                PackageSource::Oci(tagged.trim_start_matches(SCHEME).to_owned())
-            }
-            Err(_) => source.clone(),
-        },
     }
 }

@@ -26,7 +26,6 @@ pub(super) enum Secret {
     IdentityToken(SecretString),
 }
 
-/// A secret and its source.
 #[derive(Clone)]
 pub(super) struct Credential {
     pub(super) secret: Secret,

@@ -55,7 +55,6 @@ impl CredentialFiles {
         Self(files.into_iter().flatten().collect())
     }
 
-    /// Lists the files, for messages.
     pub(super) fn describe(&self) -> String {
         let names: Vec<String> = self.0.iter().map(|path| format!("`{}`", path.display())).collect();
         if names.is_empty() { String::new() } else { format!(" in {}", names.join(", ")) }

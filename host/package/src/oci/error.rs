@@ -2,11 +2,10 @@
 //! stored here, and none contains a secret.
 
 use std::fmt;
-use std::io;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Digest;
+use crate::listing::TreeError;
 use haft_core::report::Problem;
 use haft_core::secret::Redactor;
 
@@ -134,22 +133,14 @@ pub enum Failure {
         found: Digest,
     },
     /// A file cannot be read or written.
-    #[error("cannot {action} `{}`: {error}", path.display())]
-    File {
-        /// The action.
-        action: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the action.
-        error: io::Error,
-    },
+    #[error(transparent)]
+    File(#[from] TreeError),
     /// TLS cannot be set up.
     #[error("cannot prepare TLS: {0}")]
     Tls(String),
 }
 
 impl Failure {
-    /// Reports whether an equal request may succeed later.
     pub(super) fn is_transient(&self) -> bool {
         match self {
             Self::Connect(_) | Self::Interrupted(_) => true,
@@ -166,7 +157,6 @@ impl Failure {
         self
     }
 
-    /// Adds the reference and the number of attempts.
     pub(super) fn into_error(self, reference: impl fmt::Display, attempts: u32) -> OciError {
         OciError { reference: reference.to_string(), attempts, failure: self }
     }
@@ -221,7 +211,6 @@ impl From<OciError> for Problem {
     }
 }
 
-/// Truncates a server's text for a message.
 pub(super) fn excerpt(text: &str) -> String {
     haft_core::net::excerpt(text, EXCERPT_CHARS)
 }

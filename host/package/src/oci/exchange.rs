@@ -9,22 +9,15 @@ use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, Heade
 use reqwest::{Body, Client, Method, Request, Response, Url};
 
 use super::error::{Failure, excerpt};
-use crate::download::Names;
-use haft_core::grant::local;
-use haft_core::net::{chain, is_loopback};
+use crate::download::{IDLE, client, display_url, is_public, is_this_machine, read_up_to};
+use crate::listing::io_error;
+use haft_core::net::chain;
 
-/// Time limit for connecting to a server.
-const CONNECT: Duration = Duration::from_secs(10);
-/// Time limit between two reads of a response.
-const SILENCE: Duration = Duration::from_secs(30);
 /// Limit on the redirects of one request: a registry, its storage, and the storage's mirror.
 const MAX_REDIRECTS: usize = 5;
 /// Maximum number of bytes of an error response that are read: its message is at the start.
 const MAX_ERROR_BODY: usize = 16 << 10;
-/// The `User-Agent` header.
-const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 
-/// A request to a registry.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     pub(super) method: Method,
@@ -35,7 +28,6 @@ pub(super) struct Ask {
     pub(super) from_public: bool,
 }
 
-/// The body of a request.
 #[derive(Clone, Debug)]
 pub(super) enum Payload {
     None,
@@ -64,8 +56,8 @@ impl Ask {
                 (Some(media_type.as_str()), None)
             }
             Payload::File { path, size } => {
-                let failed = |error| Failure::File { action: "read", path: path.clone(), error };
-                *request.body_mut() = Some(Body::from(tokio::fs::File::open(path).await.map_err(failed)?));
+                let file = tokio::fs::File::open(path).await.map_err(io_error("read", path))?;
+                *request.body_mut() = Some(Body::from(file));
                 (Some("application/octet-stream"), Some(*size))
             }
         };
@@ -92,26 +84,16 @@ pub(super) struct Asking {
 
 impl Asking {
     pub(super) fn new(secure: bool) -> Result<Self, Failure> {
-        Ok(Self { first: client(secure, false)?, further: OnceLock::new() })
+        Ok(Self { first: client(secure, !secure, false).map_err(Failure::Tls)?, further: OnceLock::new() })
     }
 
     fn further(&self) -> Result<Client, Failure> {
         if let Some(client) = self.further.get() {
             return Ok(client.clone());
         }
-        let client = client(true, true)?;
+        let client = client(true, false, true).map_err(Failure::Tls)?;
         Ok(self.further.get_or_init(|| client).clone())
     }
-}
-
-fn client(secure: bool, public_only: bool) -> Result<Client, Failure> {
-    let builder = haft_core::net::client(secure, !secure).map_err(|error| Failure::Tls(error.to_string()))?;
-    let builder = builder
-        .user_agent(USER_AGENT)
-        .dns_resolver(Names { public_only })
-        .connect_timeout(CONNECT)
-        .read_timeout(SILENCE);
-    builder.build().map_err(|error| Failure::Tls(chain(&error)))
 }
 
 /// Sends a request, with the credential `shown` only to its own server, and follows the redirects of GET and
@@ -140,11 +122,6 @@ async fn follow(asking: &Asking, ask: &Ask, shown: Option<&HeaderValue>) -> Resu
         url = target;
     }
     Err(Failure::Redirect { target: without_query(&url), why: "too many redirects" })
-}
-
-/// Reports whether the responding server has a public address; unknown, and so false, behind a proxy.
-pub(super) fn is_public(response: &Response) -> bool {
-    response.remote_addr().is_some_and(|address| local(address.ip()).is_none())
 }
 
 fn target(response: &Response) -> Result<Option<Url>, Failure> {
@@ -176,10 +153,9 @@ fn check_redirect(ask: &Ask, target: &Url) -> Result<(), Failure> {
 
 /// Reports whether `target` is on this machine or without TLS, while `from` is not.
 pub(super) fn leads_to_private_address(from: &Url, target: &Url) -> bool {
-    let is_local = |url: &Url| url.host_str().is_some_and(is_loopback);
     let allowed = match target.scheme() {
-        "https" => !is_local(target) || is_local(from),
-        "http" => is_local(target) && is_local(from),
+        "https" => !is_this_machine(target) || is_this_machine(from),
+        "http" => is_this_machine(target) && is_this_machine(from),
         _ => false,
     };
     !allowed
@@ -187,20 +163,12 @@ pub(super) fn leads_to_private_address(from: &Url, target: &Url) -> bool {
 
 /// Reports whether two URLs have the same origin, and so may receive the same credential.
 pub(super) fn same_origin(one: &Url, other: &Url) -> bool {
-    one.scheme() == other.scheme()
-        && one.host_str() == other.host_str()
-        && one.port_or_known_default() == other.port_or_known_default()
+    one.origin() == other.origin()
 }
 
 /// Renders a URL for messages: a query often contains a signature that grants access.
 pub(super) fn without_query(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    // These cannot fail for a URL with a host.
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    excerpt(url.as_str())
+    excerpt(&display_url(url))
 }
 
 /// Reads the complete body, of at most `limit` bytes, within `within`.
@@ -212,28 +180,15 @@ pub(super) async fn read(
 ) -> Result<Vec<u8>, Failure> {
     let reading = read_up_to(response, usize::try_from(limit).unwrap_or(usize::MAX));
     let late = |_| Failure::TimedOut(within);
-    match tokio::time::timeout(within, reading).await.map_err(late)?? {
+    match tokio::time::timeout(within, reading).await.map_err(late)?.map_err(|error| broken(&error))? {
         (body, true) => Ok(body),
         (_, false) => Err(Failure::TooLarge { what, limit }),
     }
 }
 
-/// Reads the body up to `limit` bytes. Returns whether the body is complete.
-async fn read_up_to(mut response: Response, limit: usize) -> Result<(Vec<u8>, bool), Failure> {
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
-        let room = limit - body.len();
-        body.extend(chunk.iter().take(room));
-        if chunk.len() > room {
-            return Ok((body, false));
-        }
-    }
-    Ok((body, true))
-}
-
 /// Returns the message of an error response: `: ` and the registry's text, or nothing.
 pub(super) async fn explained(response: Response) -> String {
-    let reading = tokio::time::timeout(SILENCE, read_up_to(response, MAX_ERROR_BODY));
+    let reading = tokio::time::timeout(IDLE, read_up_to(response, MAX_ERROR_BODY));
     let body = reading.await.ok().and_then(Result::ok).map(|(body, _)| body).unwrap_or_default();
     let parsed: serde_json::Value = serde_json::from_slice(&body).unwrap_or_default();
     let text = |path: &str| parsed.pointer(path).and_then(serde_json::Value::as_str);
@@ -247,14 +202,13 @@ pub(super) async fn explained(response: Response) -> String {
 /// Converts the error of a request without a response.
 fn unanswered(error: &reqwest::Error) -> Failure {
     if error.is_timeout() && !error.is_connect() {
-        return Failure::TimedOut(SILENCE);
+        return Failure::TimedOut(IDLE);
     }
     let text = excerpt(&chain(error));
     // The client passes the error of `rustls` on as text only.
     if text.contains("invalid peer certificate") { Failure::Untrusted(text) } else { Failure::Connect(text) }
 }
 
-/// Converts the error of a broken response.
 pub(super) fn broken(error: &reqwest::Error) -> Failure {
-    if error.is_timeout() { Failure::TimedOut(SILENCE) } else { Failure::Interrupted(excerpt(&chain(error))) }
+    if error.is_timeout() { Failure::TimedOut(IDLE) } else { Failure::Interrupted(excerpt(&chain(error))) }
 }

@@ -1,7 +1,6 @@
 //! Downloads an artifact: the manifest, its one layer, the attached signatures, and their check against the
 //! required signer. Trusts no size and no digest before it has computed them.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -9,14 +8,13 @@ use reqwest::{Response, Url};
 use tokio::fs::File;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
-use super::content::{Content, judge};
 use super::credentials::Access;
-use super::document::{blob, document};
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, broken, read};
-use super::manifest::{Descriptor, Document, INDEX, MAX_MANIFEST, Manifest};
+use super::manifest::{Content, Descriptor, Document, INDEX, MAX_MANIFEST, Manifest, judge};
 use super::reference::Reference;
-use super::registry::{Action, Registry, WITHIN};
+use super::registry::{PULL, Registry, WITHIN, blob, document, unless_missing};
+use crate::listing::io_error;
 use crate::signature::{self, MAX_STATEMENT, MAX_STATEMENTS, Statement, Subject, Verdict};
 use crate::{Digest, FetchError, Fetching, Hasher, MAX_SIZE, Progress, Step};
 
@@ -29,43 +27,11 @@ const THE_LAYER: &str = "the layer";
 /// The file name of a fetched layer in [`Fetching::directory`].
 const FILE: &str = "layer";
 
-/// The metadata of an artifact, before its layer is downloaded.
-#[derive(Debug)]
-pub struct Described {
-    /// The digest of the manifest or index that the reference names, which is the signed digest.
-    pub digest: Digest,
-    /// The digest of the manifest; differs from `digest` for an index.
-    pub manifest: Digest,
-    /// The content of the layer.
-    pub content: Content,
-    /// The layer's media type.
-    pub media_type: String,
-    /// The digest of the layer.
-    pub layer: Digest,
-    /// The announced size of the layer, in bytes.
-    pub size: u64,
-    /// The annotations of the manifest, from the publisher.
-    pub annotations: BTreeMap<String, String>,
-    /// The signatures found, not verified yet.
-    pub(crate) statements: Vec<Statement>,
-    /// The error of the search for signatures, if it failed.
-    pub trouble: Option<String>,
-}
-
-/// Fetches the metadata of `reference`.
-pub async fn describe(reference: &Reference, access: &Access) -> Result<Described, OciError> {
-    let registry = Registry::new(reference, Action::Pull, access)?;
-    described(&registry, reference).await
-}
-
 /// Returns the digest that `reference` resolves to now; `None` if it does not exist.
 pub async fn resolve(reference: &Reference, access: &Access) -> Result<Option<Digest>, OciError> {
-    let registry = Registry::new(reference, Action::Pull, access)?;
-    match document(&registry, &reference.target(), reference.digest()).await {
-        Ok((_, digest)) => Ok(Some(digest)),
-        Err(OciError { failure: Failure::Missing(_), .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
+    let registry = Registry::new(reference, PULL, access)?;
+    let found = document(&registry, &reference.target(), reference.digest()).await;
+    Ok(unless_missing(found)?.map(|(_, digest)| digest))
 }
 
 /// A downloaded artifact.
@@ -88,68 +54,57 @@ pub struct Pulled {
 /// Downloads the one layer of `reference`, at most [`MAX_SIZE`] bytes, to a file in [`Fetching::directory`].
 /// Checks its size and digest against the manifest, and its signature against [`Fetching::trust`].
 pub async fn pull(reference: &Reference, fetching: &Fetching<'_>) -> Result<Pulled, FetchError> {
-    let file = fetching.directory.join(FILE);
-    let described = fetch_layer(reference, &file, fetching.access, &fetching.progress).await?;
-    let subject = Subject::Manifest(&described.digest);
-    let judged = signature::judge(&described.statements, subject, fetching.trust, fetching.root);
+    let (pulled, statements) = fetch_layer(reference, fetching).await?;
+    let subject = Subject::Manifest(&pulled.digest);
+    let judged = signature::judge(&statements, subject, fetching.trust, fetching.root);
     let verdict = judged.map_err(|error| {
         // A file without the required signature is not kept.
-        let _ = std::fs::remove_file(&file);
+        let _ = std::fs::remove_file(&pulled.file);
         FetchError::Signature { what: reference.to_string(), error }
     })?;
-    let Described { content, digest, layer, size, .. } = described;
-    Ok(Pulled { file, content, digest, layer, size, verdict })
+    Ok(Pulled { verdict, ..pulled })
 }
 
-/// Downloads the layer of `reference` to the new file `file`.
 async fn fetch_layer(
     reference: &Reference,
-    file: &Path,
-    access: &Access,
-    progress: &Progress,
-) -> Result<Described, OciError> {
-    let registry = Registry::new(reference, Action::Pull, access)?;
-    let described = described(&registry, reference).await?;
-    progress.report(Step::Started { what: &reference.to_string(), total: Some(described.size) });
-    let fetched = layer(&registry, &described, file, progress).await;
-    progress.report(Step::Finished);
+    fetching: &Fetching<'_>,
+) -> Result<(Pulled, Vec<Statement>), OciError> {
+    let registry = Registry::new(reference, PULL, fetching.access)?;
+    let (pulled, statements) = described(&registry, reference, fetching.directory.join(FILE)).await?;
+    let what = reference.to_string();
+    let _transfer = fetching.progress.begin(Step::Started { what: &what, total: Some(pulled.size) });
+    let fetched = layer(&registry, &pulled, &fetching.progress).await;
     if fetched.is_err() {
         // A partial file is not kept.
-        let _ = std::fs::remove_file(file);
+        let _ = std::fs::remove_file(&pulled.file);
     }
-    fetched.map(|()| described)
+    fetched.map(|()| (pulled, statements))
 }
 
-async fn described(registry: &Registry<'_>, reference: &Reference) -> Result<Described, OciError> {
+/// Returns the artifact that is to be downloaded to `file`, and the signatures found, none of them verified yet.
+async fn described(
+    registry: &Registry<'_>,
+    reference: &Reference,
+    file: PathBuf,
+) -> Result<(Pulled, Vec<Statement>), OciError> {
     let (top, digest) = document(registry, &reference.target(), reference.digest()).await?;
-    let (manifest, manifest_digest) = match top {
-        Document::Manifest(manifest) => (manifest, digest.clone()),
+    let manifest = match top {
+        Document::Manifest(manifest) => manifest,
         Document::Index(index) => {
             let content = |why| registry.failed(Failure::Content(why));
             let chosen = index.choose().and_then(Descriptor::checked).map_err(content)?;
             match document(registry, &chosen.to_string(), Some(&chosen)).await? {
-                (Document::Manifest(manifest), manifest_digest) => (manifest, manifest_digest),
+                (Document::Manifest(manifest), _) => manifest,
                 (Document::Index(_), _) => return Err(content("is an index of indexes".to_owned())),
             }
         }
     };
-    let attached = attached_statements(registry, reference, &digest).await;
-    let (statements, trouble) = match attached {
-        Ok(statements) => (statements, None),
-        Err(error) => (Vec::new(), Some(error.failure.to_string())),
-    };
+    // Without a list of signatures the artifact counts as unsigned.
+    let statements = attached_statements(registry, reference, &digest).await.unwrap_or_default();
     let (content, layer) = checked(&manifest).map_err(|failure| registry.failed(failure))?;
-    Ok(Described {
-        digest,
-        manifest: manifest_digest,
-        content,
-        media_type: layer.media_type.clone(),
-        layer: layer.checked().map_err(|why| registry.failed(Failure::Content(why)))?,
-        size: layer.size,
-        annotations: manifest.annotations.clone(),
-        statements,
-        trouble,
-    })
+    let size = layer.size;
+    let layer = layer.checked().map_err(|why| registry.failed(Failure::Content(why)))?;
+    Ok((Pulled { file, content, digest, layer, size, verdict: Verdict::Unsigned }, statements))
 }
 
 fn checked(manifest: &Manifest) -> Result<(Content, &Descriptor), Failure> {
@@ -161,71 +116,51 @@ fn checked(manifest: &Manifest) -> Result<(Content, &Descriptor), Failure> {
 }
 
 /// Downloads the layer to a file; starts again if the connection breaks.
-async fn layer(
-    registry: &Registry<'_>,
-    described: &Described,
-    file: &Path,
-    progress: &Progress,
-) -> Result<(), OciError> {
+async fn layer(registry: &Registry<'_>, pulled: &Pulled, progress: &Progress) -> Result<(), OciError> {
     let failed = |failure| registry.failed(failure);
-    let mut target = Target::create(file).await.map_err(failed)?;
-    let ask = Ask::get(registry.url(&format!("blobs/{}", described.layer)));
+    let mut target = Target::create(&pulled.file).await.map_err(failed)?;
+    let ask = Ask::get(registry.url(&format!("blobs/{}", pulled.layer)));
     let mut attempts = 1;
     loop {
         let response = registry.send(&ask, WITHIN).await?;
-        let receiving = tokio::time::timeout(DOWNLOAD, target.receive(response, described, progress));
-        let failure = match receiving.await.unwrap_or(Err(Failure::TimedOut(DOWNLOAD))) {
+        let receiving = tokio::time::timeout(DOWNLOAD, target.receive(response, pulled, progress));
+        match receiving.await.unwrap_or(Err(Failure::TimedOut(DOWNLOAD))) {
             Ok(()) => return Ok(()),
-            Err(failure) => failure,
-        };
-        let Some(delay) = registry.delay(attempts, &failure, None) else {
-            return Err(OciError { attempts, ..failed(failure) });
-        };
-        tracing::info!("{}; trying again in {delay:.1?}", failed(failure));
-        tokio::time::sleep(delay).await;
+            Err(failure) => registry.wait_after(failure, &mut attempts, None).await?,
+        }
         target.restart().await.map_err(failed)?;
-        attempts += 1;
     }
 }
 
-/// The file that a layer is written to.
-struct Target {
+struct Target<'a> {
     file: File,
-    path: PathBuf,
+    path: &'a Path,
 }
 
-impl Target {
-    async fn create(path: &Path) -> Result<Self, Failure> {
+impl<'a> Target<'a> {
+    async fn create(path: &'a Path) -> Result<Self, Failure> {
         let mut options = File::options();
         let opened = options.write(true).create_new(true).mode(0o600).open(path).await;
-        let failed = |error| Failure::File { action: "create", path: path.to_owned(), error };
-        Ok(Self { file: opened.map_err(failed)?, path: path.to_owned() })
-    }
-
-    fn failed(&self) -> impl Fn(std::io::Error) -> Failure + use<> {
-        let path = self.path.clone();
-        move |error| Failure::File { action: "write", path: path.clone(), error }
+        Ok(Self { file: opened.map_err(io_error("create", path))?, path })
     }
 
     async fn restart(&mut self) -> Result<(), Failure> {
-        let failed = self.failed();
-        self.file.rewind().await.map_err(&failed)?;
-        self.file.set_len(0).await.map_err(failed)
+        self.file.rewind().await.map_err(io_error("write", self.path))?;
+        Ok(self.file.set_len(0).await.map_err(io_error("write", self.path))?)
     }
 
     /// Writes the body, whose size and digest must match the manifest.
     async fn receive(
         &mut self,
         mut response: Response,
-        described: &Described,
+        pulled: &Pulled,
         progress: &Progress,
     ) -> Result<(), Failure> {
-        let expected = described.size;
+        let expected = pulled.size;
         let size = |found| Failure::Size { what: THE_LAYER, expected, found };
         if let Some(length) = response.content_length().filter(|length| *length != expected) {
             return Err(size(length.to_string()));
         }
-        let failed = self.failed();
         let (mut received, mut hasher) = (0, Hasher::default());
         while let Some(chunk) = response.chunk().await.map_err(|error| broken(&error))? {
             received += chunk.len() as u64;
@@ -233,15 +168,15 @@ impl Target {
                 return Err(size("more".to_owned()));
             }
             hasher.update(&chunk);
-            self.file.write_all(&chunk).await.map_err(&failed)?;
+            self.file.write_all(&chunk).await.map_err(io_error("write", self.path))?;
             progress.report(Step::Received { bytes: received });
         }
-        self.file.flush().await.map_err(failed)?;
+        self.file.flush().await.map_err(io_error("write", self.path))?;
         let found = hasher.finish();
         match received == expected {
             false => Err(size(received.to_string())),
-            true if found != described.layer => {
-                Err(Failure::Digest { what: THE_LAYER, expected: described.layer.clone(), found })
+            true if found != pulled.layer => {
+                Err(Failure::Digest { what: THE_LAYER, expected: pulled.layer.clone(), found })
             }
             true => Ok(()),
         }
@@ -277,13 +212,12 @@ async fn attached_statements(
     Ok(statements)
 }
 
-/// Returns the tag under which cosign stores objects for a digest.
 fn tag(digest: &Digest, suffix: &str) -> String {
     format!("sha256-{}{suffix}", digest.hex())
 }
 
 async fn simple(registry: &Registry<'_>, digest: &Digest) -> Result<Vec<Statement>, OciError> {
-    let Some(Document::Manifest(manifest)) =
+    let Some((Document::Manifest(manifest), _)) =
         unless_missing(document(registry, &tag(digest, ".sig"), None).await)?
     else {
         return Ok(Vec::new());
@@ -310,8 +244,8 @@ async fn referrers(
         Some(index) => index,
         // For registries without the referrers API, clients store the list under a tag.
         None => match unless_missing(document(registry, &tag(digest, ""), None).await)? {
-            Some(Document::Index(index)) => index,
-            Some(Document::Manifest(_)) | None => return Ok(Vec::new()),
+            Some((Document::Index(index), _)) => index,
+            Some((Document::Manifest(_), _)) | None => return Ok(Vec::new()),
         },
     };
     tracing::debug!("{} manifests refer to `{reference}`", index.manifests.len());
@@ -354,12 +288,4 @@ async fn bundles(registry: &Registry<'_>, referrer: &Descriptor) -> Result<Vec<S
         statements.push(Statement::Bundle(blob(registry, layer, WHAT, MAX_STATEMENT).await?));
     }
     Ok(statements)
-}
-
-fn unless_missing(found: Result<(Document, Digest), OciError>) -> Result<Option<Document>, OciError> {
-    match found {
-        Ok((document, _)) => Ok(Some(document)),
-        Err(OciError { failure: Failure::Missing(_), .. }) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -9,15 +9,16 @@ use reqwest::header::LOCATION;
 use reqwest::{Method, Response, Url};
 use serde_json::json;
 
-use super::content::{COMPONENT, COMPONENT_CONFIG, Content, EMPTY_CONFIG, PACKAGE, TITLE};
 use super::credentials::Access;
-use super::document::document;
 use super::error::{Failure, OciError};
 use super::exchange::{Ask, Payload};
-use super::manifest::{Descriptor, MANIFEST, Manifest};
+use super::manifest::{
+    COMPONENT, COMPONENT_CONFIG, Content, Descriptor, EMPTY_CONFIG, MANIFEST, Manifest, PACKAGE, TITLE,
+};
 use super::pull::resolve;
 use super::reference::{DEFAULT_TAG, Reference};
-use super::registry::{Action, Registry, WITHIN};
+use super::registry::{PUSH, Registry, WITHIN, document, unless_missing};
+use crate::listing::io_error;
 use crate::{Digest, MAX_SIZE, Progress, Step};
 
 /// Time limit for the upload of a layer: the largest size at 150 KB/s.
@@ -63,7 +64,7 @@ pub async fn push(
     access: &Access,
     progress: &Progress,
 ) -> Result<Pushed, OciError> {
-    let registry = Registry::new(reference, Action::Push, access)?;
+    let registry = Registry::new(reference, PUSH, access)?;
     let failed = |failure| registry.failed(failure);
     let (manifest, config) = manifest(publication).map_err(failed)?;
     let [layer] = manifest.layers.as_slice() else {
@@ -84,10 +85,9 @@ pub async fn push(
         }
         _ => {}
     }
-    progress.report(Step::Sending { what: &reference.to_string(), total: layer.size });
-    let sent = send(&registry, reference, publication, &manifest, config, bytes).await;
-    progress.report(Step::Finished);
-    sent.map(|()| pushed)
+    let _transfer = progress.begin(Step::Sending { what: &reference.to_string(), total: layer.size });
+    send(&registry, reference, publication, &manifest, config, bytes).await?;
+    Ok(pushed)
 }
 
 async fn send(
@@ -105,13 +105,12 @@ async fn send(
     let media_type = manifest.config.media_type.clone();
     blob(registry, &manifest.config, Payload::Bytes { media_type, bytes: config }).await?;
     let expected = Digest::hash(&bytes);
-    let url = registry.url(&format!("manifests/{}", reference.tag().unwrap_or(DEFAULT_TAG)));
+    let tag = reference.tag().unwrap_or(DEFAULT_TAG);
+    let url = registry.url(&format!("manifests/{tag}"));
     let payload = Payload::Bytes { media_type: MANIFEST.to_owned(), bytes };
     registry.send(&Ask { method: Method::PUT, payload, ..Ask::get(url) }, WITHIN).await?;
     // The registry may rewrite a manifest; clients would then get another digest.
-    let (_, found) =
-        document(registry, &reference.with_tag(reference.tag().unwrap_or(DEFAULT_TAG)).target(), None)
-            .await?;
+    let (_, found) = document(registry, tag, None).await?;
     if found == expected {
         return Ok(());
     }
@@ -122,10 +121,8 @@ async fn send(
 async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload) -> Result<(), OciError> {
     let have = registry.url(&format!("blobs/{}", descriptor.digest));
     let have = Ask { method: Method::HEAD, ..Ask::get(have) };
-    match registry.send(&have, WITHIN).await {
-        Ok(_) => return Ok(()),
-        Err(OciError { failure: Failure::Missing(_), .. }) => {}
-        Err(error) => return Err(error),
+    if unless_missing(registry.send(&have, WITHIN).await)?.is_some() {
+        return Ok(());
     }
     let opening = Ask { method: Method::POST, ..Ask::get(registry.url("blobs/uploads/")) };
     let begun = registry.send(&opening, WITHIN).await?;
@@ -134,7 +131,6 @@ async fn blob(registry: &Registry<'_>, descriptor: &Descriptor, payload: Payload
     Ok(())
 }
 
-/// Returns the upload URL that the registry gave.
 fn upload(registry: &Registry<'_>, begun: &Response, descriptor: &Descriptor) -> Result<Url, Failure> {
     let location = begun.headers().get(LOCATION).and_then(|value| value.to_str().ok());
     let missing =
@@ -144,11 +140,9 @@ fn upload(registry: &Registry<'_>, begun: &Response, descriptor: &Descriptor) ->
     Ok(url)
 }
 
-/// Builds the manifest and its configuration.
 fn manifest(publication: &Publication) -> Result<(Manifest, Vec<u8>), Failure> {
     let file = &publication.file;
-    let failed = |error| Failure::File { action: "read", path: file.clone(), error };
-    let (digest, size) = Digest::of_file(file, MAX_SIZE).map_err(failed)?;
+    let (digest, size) = Digest::of_file(file, MAX_SIZE).map_err(io_error("read", file))?;
     let (media_type, config_type, config) = match publication.content {
         Content::Component => (COMPONENT, COMPONENT_CONFIG, component_config(publication, &digest)),
         Content::Archive => (PACKAGE, EMPTY_CONFIG, b"{}".to_vec()),

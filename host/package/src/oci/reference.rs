@@ -9,14 +9,14 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-use crate::Digest;
+use crate::{Digest, PackageSource};
 use haft_core::net::is_loopback;
 
 /// The prefix of a reference.
-pub const SCHEME: &str = "oci://";
+const SCHEME: &str = "oci://";
 
 /// The tag of a reference without tag and digest, as in every client.
-pub const DEFAULT_TAG: &str = "latest";
+pub(super) const DEFAULT_TAG: &str = "latest";
 
 /// Limit on the characters of a repository's name, from the distribution specification.
 const MAX_REPOSITORY: usize = 255;
@@ -38,10 +38,8 @@ pub struct Reference {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not a reference to a registry: {why}")]
 pub struct NotAReference {
-    /// The text.
-    pub text: String,
-    /// The reason.
-    pub why: String,
+    pub(super) text: String,
+    pub(super) why: String,
 }
 
 impl NotAReference {
@@ -61,7 +59,6 @@ impl Reference {
         &self.repository
     }
 
-    /// Returns the tag, if written.
     pub(crate) fn tag(&self) -> Option<&str> {
         self.tag.as_deref()
     }
@@ -71,7 +68,6 @@ impl Reference {
         self.digest.as_ref()
     }
 
-    /// Returns this repository with another tag.
     #[must_use]
     pub(crate) fn with_tag(&self, tag: &str) -> Self {
         Self { tag: Some(tag.to_owned()), digest: None, ..self.clone() }
@@ -89,7 +85,10 @@ impl Reference {
         Self { tag: None, digest: Some(digest), ..self.clone() }
     }
 
-    /// Returns the requested name: the digest if there is one, else the tag.
+    pub(crate) fn source(&self) -> PackageSource {
+        PackageSource::Oci(self.to_string().trim_start_matches(SCHEME).to_owned())
+    }
+
     pub(super) fn target(&self) -> String {
         match &self.digest {
             Some(digest) => digest.to_string(),
@@ -102,7 +101,6 @@ impl Reference {
         is_loopback(host_of(&self.registry))
     }
 
-    /// Returns the host and port to connect to.
     pub(super) fn endpoint(&self) -> &str {
         // Docker Hub is the only registry whose name is not its host.
         if self.registry == "docker.io" { "registry-1.docker.io" } else { &self.registry }

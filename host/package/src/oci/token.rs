@@ -40,7 +40,6 @@ pub(super) struct Authorization {
     pub(super) secrets: Vec<SecretString>,
 }
 
-/// The response of a token server.
 #[derive(Deserialize)]
 struct Answer {
     #[serde(default)]
@@ -55,9 +54,7 @@ impl Asker<'_> {
     pub(super) async fn answer(&self, challenge: &Challenge) -> Result<Option<Authorization>, Failure> {
         match challenge {
             Challenge::Basic => self.credential.map(basic).transpose().map(Option::flatten),
-            Challenge::Bearer { realm, service, .. } => {
-                self.bearer(realm, service.as_deref()).await.map(Some)
-            }
+            Challenge::Bearer { realm, service } => self.bearer(realm, service.as_deref()).await.map(Some),
         }
     }
 
@@ -183,7 +180,6 @@ fn is_same_site(one: &str, other: &str) -> bool {
 /// Limit on the bytes of the header: ten times the longest known one.
 const MAX_HEADER: usize = 8 << 10;
 
-/// A parsed authentication challenge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Challenge {
     /// A name and a password with every request.
@@ -193,8 +189,6 @@ pub(super) enum Challenge {
         realm: String,
         /// The registry's name at the token server.
         service: Option<String>,
-        /// The requested scope, if the registry names one.
-        scope: Option<String>,
     },
 }
 
@@ -222,7 +216,7 @@ fn one(header: &str) -> Option<Challenge> {
         let found = parameters.iter().find(|(name, _)| name.eq_ignore_ascii_case(target));
         found.map(|(_, value)| value.clone())
     };
-    Some(Challenge::Bearer { realm: value("realm")?, service: value("service"), scope: value("scope") })
+    Some(Challenge::Bearer { realm: value("realm")?, service: value("service") })
 }
 
 /// Parses `name=value` and `name="va\"lue"`, separated by commas.
@@ -246,7 +240,6 @@ fn parameters(text: &str) -> Vec<(String, String)> {
     parameters
 }
 
-/// Reads a quoted string up to and including its closing quote.
 fn quoted(characters: &mut impl Iterator<Item = char>) -> String {
     let mut value = String::new();
     while let Some(character) = characters.next() {
@@ -332,29 +325,19 @@ mod tests {
         }
     }
 
-    fn bearer(realm: &str, service: Option<&str>, scope: Option<&str>) -> Challenge {
-        let (service, scope) = (service.map(str::to_owned), scope.map(str::to_owned));
-        Challenge::Bearer { realm: realm.to_owned(), service, scope }
+    fn bearer(realm: &str, service: &str) -> Challenge {
+        Challenge::Bearer { realm: realm.to_owned(), service: Some(service.to_owned()) }
     }
 
     #[test]
     fn the_challenges_of_registries_are_read() {
         let docker = r#"Bearer realm="https://auth.docker.io/token",service="registry.docker.io",scope="repository:a/b:pull,push""#;
-        let expected = bearer(
-            "https://auth.docker.io/token",
-            Some("registry.docker.io"),
-            Some("repository:a/b:pull,push"),
-        );
+        let expected = bearer("https://auth.docker.io/token", "registry.docker.io");
         assert_eq!(Challenge::parse([docker]), Some(expected));
         assert_eq!(Challenge::parse([r#"Basic realm="x""#]), Some(Challenge::Basic));
-        assert_eq!(
-            Challenge::parse(["basic", r#"bearer realm=a , service="b""#]),
-            Some(bearer("a", Some("b"), None))
-        );
-        assert_eq!(
-            Challenge::parse([r#"BEARER Service="a\"b", Realm="c""#]),
-            Some(bearer("c", Some("a\"b"), None))
-        );
+        assert_eq!(Challenge::parse(["basic", r#"bearer realm=a , service="b""#]), Some(bearer("a", "b")));
+        let quoted = Challenge::parse([r#"BEARER Service="a\"b", Realm="c""#]);
+        assert_eq!(quoted, Some(bearer("c", "a\"b")));
     }
 
     #[test]

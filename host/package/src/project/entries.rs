@@ -1,10 +1,11 @@
 //! The installable entries of a program.toml: `[[packages]]` and `[[plugins]]`.
 
 use super::{Project, ProjectError};
+use crate::request::table_requests;
 use crate::signature::Signer;
 use crate::{Kind, PackageSource, Request};
 use haft_core::report::{Problem, Report};
-use haft_manifest::{GrantTable, Located, Manifest, Name};
+use haft_manifest::{Located, Manifest, Name};
 
 /// An installable entry of program.toml.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,14 +30,14 @@ impl Project {
             name: package.name.value.clone(),
             source: package.source.value.clone(),
             signer: signer(package.signer.as_ref()),
-            granted: requests(&package.grant),
+            granted: table_requests(None, &package.grant),
         });
         let plugins = self.manifest.plugins.iter().map(|plugin| ProjectEntry {
             kind: Kind::Plugin,
             name: plugin.name.value.clone(),
             source: plugin.component.value.source(),
             signer: signer(plugin.signer.as_ref()),
-            granted: requests(&plugin.grant),
+            granted: table_requests(None, &plugin.grant),
         });
         packages.chain(plugins).collect()
     }
@@ -61,7 +62,6 @@ impl Project {
     }
 }
 
-/// Checks that each `signer` is valid.
 pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
     let packages = manifest.packages.iter().map(|package| package.signer.as_ref());
     let written = packages.chain(manifest.plugins.iter().map(|plugin| plugin.signer.as_ref())).flatten();
@@ -76,8 +76,4 @@ pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
 fn signer(written: Option<&Located<String>>) -> Option<Signer> {
     // `check_signers` refused invalid ones.
     written.and_then(|signer| signer.value.parse().ok())
-}
-
-fn requests(table: &GrantTable) -> Vec<Request> {
-    table.rights().into_iter().map(|right| Request::Right(None, right)).collect()
 }

@@ -5,20 +5,19 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{RegistryError, Wanted};
+use super::Wanted;
+use crate::ForeignError;
 
 /// Supported schemas: those before 2025-12-11 have fewer fields with equal meanings.
 const SCHEMAS: [&str; 4] = ["2025-09-29", "2025-10-11", "2025-10-17", "2025-12-11"];
 
-/// An answer of the API.
 #[derive(Debug, Deserialize)]
-pub(super) struct Answer {
-    pub(super) server: Entry,
+pub(super) struct Answer<S = Entry> {
+    pub(super) server: S,
     #[serde(rename = "_meta", default)]
-    meta: Meta,
+    pub(super) meta: Meta,
 }
 
-/// The registry's metadata of an entry.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Meta {
     #[serde(rename = "io.modelcontextprotocol.registry/official")]
@@ -94,7 +93,6 @@ pub(super) struct Remote {
     pub(super) variables: BTreeMap<String, Input>,
 }
 
-/// A variable or a header.
 #[derive(Debug, Deserialize)]
 pub(super) struct Pair {
     pub(super) name: String,
@@ -155,7 +153,7 @@ pub(super) enum Format {
 
 impl Answer {
     /// Refuses schemas that are not read, an answer for something else, and what its author took back.
-    pub(super) fn check(&self, wanted: &Wanted) -> Result<(), RegistryError> {
+    pub(super) fn check(&self, wanted: &Wanted) -> Result<(), ForeignError> {
         let is_read =
             |schema: &String| SCHEMAS.iter().any(|known| schema.split('/').any(|part| part == *known));
         if let Some(schema) = self.server.schema.as_ref().filter(|schema| !is_read(schema)) {
@@ -163,29 +161,23 @@ impl Answer {
                 "its entry has the schema `{}`; this haft supports schemas up to 2025-12-11",
                 haft_core::report::plain(schema)
             );
-            return Err(RegistryError::Unsupported(text));
+            return Err(ForeignError::Unsupported(text));
         }
         let is_version = wanted.version.as_ref().is_none_or(|version| *version == self.server.version);
         if self.server.name != wanted.name || !is_version {
             let (name, version) = (&self.server.name, &self.server.version);
             let text =
                 haft_core::report::plain(&format!("the registry answers with `{name}` {version} instead"));
-            return Err(RegistryError::Unsupported(text));
+            return Err(ForeignError::Unsupported(text));
         }
-        if self.status() == Some(Status::Deleted) {
-            return Err(RegistryError::Unsupported("its author has deleted it from the registry".to_owned()));
+        if self.meta.status() == Some(Status::Deleted) {
+            return Err(ForeignError::Unsupported("its author has deleted it from the registry".to_owned()));
         }
         Ok(())
-    }
-
-    /// Returns the author's status of the entry.
-    pub(super) fn status(&self) -> Option<Status> {
-        self.meta.status()
     }
 }
 
 impl Meta {
-    /// Returns the author's status of the entry.
     pub(super) fn status(&self) -> Option<Status> {
         self.official.as_ref().and_then(|official| official.status)
     }

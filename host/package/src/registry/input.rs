@@ -6,18 +6,11 @@ use std::fmt::Write;
 
 use haft_core::report::plain;
 use haft_core::secret::is_credential;
-use haft_manifest::{Foreign, SecretSource};
+use haft_manifest::SecretSource;
 
-use super::RegistryError;
 use super::entry::{Format, Input};
-use crate::SecretField;
-
-/// A value.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Value {
-    Texts(Vec<String>),
-    Secret(SecretSource),
-}
+use crate::foreign::{Value, missing, secret_source, source_text};
+use crate::{ForeignError, SecretField};
 
 /// Reads the values of one entry, and collects the missing ones.
 pub(super) struct Values<'a> {
@@ -37,17 +30,16 @@ impl<'a> Values<'a> {
     }
 
     /// Fails if a required value is missing, or a setting is unknown.
-    pub(super) fn finish(self) -> Result<Vec<String>, RegistryError> {
+    pub(super) fn finish(self, server: &str) -> Result<Vec<String>, ForeignError> {
         if let Some((key, _)) = self.settings.iter().find(|(key, _)| !self.known.contains(key)) {
-            let known: Vec<_> = self.known.iter().map(|key| format!("`{}`", plain(key))).collect();
-            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
-            return Err(RegistryError::Setting { key: plain(key), known });
+            let known = self.known.into_iter().collect();
+            return Err(ForeignError::Setting { key: key.clone(), known });
         }
         if !self.missing.is_empty() {
-            return Err(RegistryError::Missing(self.missing));
+            return Err(ForeignError::Missing(self.missing));
         }
         if !self.secrets.is_empty() {
-            return Err(RegistryError::Secrets(self.secrets));
+            return Err(ForeignError::Secrets { server: server.to_owned(), fields: self.secrets });
         }
         Ok(self.notes)
     }
@@ -59,7 +51,7 @@ impl<'a> Values<'a> {
         key: &str,
         variable: &str,
         input: &Input,
-    ) -> Result<Option<Value>, RegistryError> {
+    ) -> Result<Option<Value>, ForeignError> {
         let is_secret = input.is_secret || is_credential(variable);
         let Some(template) = &input.value else {
             return if is_secret {
@@ -74,7 +66,7 @@ impl<'a> Values<'a> {
         let is_literal = parts.iter().all(|part| matches!(part, Part::Text(_)));
         if is_secret && is_literal && !template.is_empty() {
             let text = format!("its entry contains a secret: `{}`", plain(variable));
-            return Err(RegistryError::Unsupported(text));
+            return Err(ForeignError::Unsupported(text));
         }
         let secrets: Vec<usize> =
             (0..parts.len()).filter(|at| parts.get(*at).is_some_and(Part::is_secret)).collect();
@@ -98,7 +90,7 @@ impl<'a> Values<'a> {
     }
 
     /// Returns a text with the values inserted; `None` if a value is missing.
-    fn filled(&mut self, parts: &[Part<'_>]) -> Result<Option<String>, RegistryError> {
+    fn filled(&mut self, parts: &[Part<'_>]) -> Result<Option<String>, ForeignError> {
         let mut text = Some(String::new());
         for part in parts {
             let piece = match part {
@@ -114,11 +106,11 @@ impl<'a> Values<'a> {
     }
 
     /// Returns a URL with its variables, none of which may be a secret.
-    pub(super) fn address(&mut self, template: &str, input: &Input) -> Result<Option<String>, RegistryError> {
+    pub(super) fn address(&mut self, template: &str, input: &Input) -> Result<Option<String>, ForeignError> {
         let parts = parts(template, input);
         if parts.iter().any(Part::is_secret) {
             let text = "its URL contains a secret, which program.toml cannot store".to_owned();
-            return Err(RegistryError::Unsupported(text));
+            return Err(ForeignError::Unsupported(text));
         }
         let filled = self.filled(&parts)?;
         if filled.is_none() && self.missing.is_empty() {
@@ -128,10 +120,10 @@ impl<'a> Values<'a> {
     }
 
     /// Returns the values of an input that is no secret.
-    fn texts(&mut self, key: &str, input: &Input) -> Result<Option<Vec<String>>, RegistryError> {
+    fn texts(&mut self, key: &str, input: &Input) -> Result<Option<Vec<String>>, ForeignError> {
         let given = self.given(key);
         let given = if given.is_empty() { input.default.clone().into_iter().collect() } else { given };
-        let wrong = |why: String| Err(RegistryError::Value { key: plain(key), why });
+        let wrong = |why: String| Err(ForeignError::Value { key: plain(key), why });
         for value in &given {
             let is_right = match input.format {
                 Format::Boolean => matches!(value.as_str(), "true" | "false"),
@@ -147,7 +139,7 @@ impl<'a> Values<'a> {
             }
         }
         if given.is_empty() {
-            self.miss(key, input);
+            self.missing.extend(input.is_required.then(|| missing(key, input.description.as_ref())));
             return Ok(None);
         }
         Ok(Some(given))
@@ -160,50 +152,26 @@ impl<'a> Values<'a> {
         variable: &str,
         is_required: bool,
         field: impl FnOnce() -> SecretField,
-    ) -> Result<Option<SecretSource>, RegistryError> {
+    ) -> Result<Option<SecretSource>, ForeignError> {
         let given = self.given(key);
-        let wrong = || RegistryError::Value {
-            key: plain(key),
-            why: format!(
-                "it is a secret and is never stored in a file: put it into a variable and use `--set \
-                 {}=env:NAME`",
-                plain(key)
-            ),
-        };
-        let source = match given.as_slice() {
-            [] if !is_required => return Ok(None),
-            [] if self.asks => {
-                self.secrets.push(field());
-                return Ok(None);
-            }
-            [] => SecretSource::Env(variable.parse().map_err(|_| wrong())?),
-            [one] => Foreign::secret_place(one).ok_or_else(wrong)?,
-            _ => return Err(wrong()),
-        };
-        let place = match &source {
-            SecretSource::Env(name) => format!("the variable `{name}`"),
-            SecretSource::Keyring(entry) => format!("the keyring's entry `{entry}`"),
-            SecretSource::File(_) => return Err(wrong()),
-        };
-        self.notes.push(format!("`{}` is the value of {place} when the server is used", plain(key)));
-        Ok(Some(source))
+        if given.is_empty() && is_required && self.asks {
+            self.secrets.push(field());
+            return Ok(None);
+        }
+        let source = secret_source(key, &given, is_required.then_some(variable))?;
+        self.notes.extend(source.as_ref().map(|source| {
+            let place = source_text(source);
+            format!("`{}` is the value of {place} when the server is used", plain(key))
+        }));
+        Ok(source)
     }
 
     fn given(&mut self, key: &str) -> Vec<String> {
         self.known.insert(key.to_owned());
         self.settings.iter().filter(|(name, _)| name == key).map(|(_, value)| value.clone()).collect()
     }
-
-    fn miss(&mut self, key: &str, input: &Input) {
-        if input.is_required {
-            let title =
-                input.description.as_ref().map(|text| format!(" ({})", plain(text))).unwrap_or_default();
-            self.missing.push(format!("`{}`{title}", plain(key)));
-        }
-    }
 }
 
-/// A part of a template.
 enum Part<'a> {
     Text(&'a str),
     Variable(&'a str, &'a Input),

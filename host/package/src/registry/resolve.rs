@@ -4,8 +4,10 @@ use haft_core::report::plain;
 use haft_manifest::{Foreign, PackageSource, SecretSource, TextOrSecret};
 
 use super::entry::{Answer, Argument, ArgumentKind, Input, Package, Remote, Status, TransportKind};
-use super::input::{Value, Values};
+use super::input::Values;
 use super::{Registered, RegistryError, Start, Wanted};
+use crate::ForeignError;
+use crate::foreign::Value;
 
 /// The setting that chooses among the packages and addresses of an entry.
 const USE: &str = "use";
@@ -20,7 +22,6 @@ const REGISTRIES: &[(&str, &[&str])] =
 /// Options of `npx` that have no meaning without it.
 const MEANINGLESS: &[&str] = &["-y", "--yes"];
 
-/// Returns the source or URL of the server in `answer`.
 pub(super) fn resolved(answer: &Answer, wanted: &Wanted) -> Result<Registered, RegistryError> {
     let (used, settings): (Vec<_>, Vec<_>) = wanted.settings.iter().cloned().partition(|(key, _)| key == USE);
     let used = used.into_iter().next().map(|(_, value)| value);
@@ -38,11 +39,15 @@ pub(super) fn resolved(answer: &Answer, wanted: &Wanted) -> Result<Registered, R
         Chosen::Package(package) => self::package(package, &mut values)?,
         Chosen::Remote(remote) => self::remote(remote, &entry.name, &mut values)?,
     };
-    Ok(Registered { version: entry.version.clone(), start, notes: notes(answer, values.finish()?) })
+    Ok(Registered {
+        version: entry.version.clone(),
+        start,
+        notes: notes(answer, values.finish(wanted.stem())?),
+    })
 }
 
 fn notes(answer: &Answer, mut notes: Vec<String>) -> Vec<String> {
-    if answer.status() == Some(Status::Deprecated) {
+    if answer.meta.status() == Some(Status::Deprecated) {
         notes.insert(0, "its author has deprecated it".to_owned());
     }
     notes
@@ -75,17 +80,16 @@ fn chosen<'a>(answer: &'a Answer, used: Option<&str>) -> Result<Chosen<'a>, Regi
         let mut has: Vec<_> = entry.packages.iter().map(|package| package.registry_type.as_str()).collect();
         has.extend((!entry.remotes.is_empty()).then_some(REMOTE));
         let why = format!("the entry has `{}`, not `{}`", plain(&has.join("`, `")), plain(used));
-        return Err(RegistryError::Value { key: USE.to_owned(), why });
+        return Err(ForeignError::Value { key: USE.to_owned(), why }.into());
     }
     Err(unusable(entry.packages.iter().find(|package| is_meant(&package.registry_type))))
 }
 
-/// Returns the error for an entry of which nothing can be installed.
 fn unusable(package: Option<&Package>) -> RegistryError {
     let Some(package) = package else {
         let what = "it has neither a package nor a streamable HTTP URL: haft does not support the older \
             HTTP+SSE";
-        return RegistryError::Unsupported(what.to_owned());
+        return ForeignError::Unsupported(what.to_owned()).into();
     };
     let (kind, identifier) = (plain(&package.registry_type), plain(&package.identifier));
     let (what, way_out) = match package.registry_type.as_str() {
@@ -105,23 +109,18 @@ fn unusable(package: Option<&Package>) -> RegistryError {
     RegistryError::Elsewhere { what, way_out }
 }
 
-/// Returns a bundle, with its digest in the registry.
 fn bundle(package: &Package, settings: &[(String, String)]) -> Result<Start, RegistryError> {
-    let identifier = plain(&package.identifier);
-    let Some(digest) = package.file_sha256.as_ref().and_then(|text| format!("sha256:{text}").parse().ok())
-    else {
-        let text = format!("its bundle `{identifier}` has no valid `fileSha256`");
-        return Err(RegistryError::Unsupported(text));
-    };
+    let unfit =
+        |why: &str| ForeignError::Unsupported(format!("its bundle `{}` {why}", plain(&package.identifier)));
+    let digest = package.file_sha256.as_ref().and_then(|text| format!("sha256:{text}").parse().ok());
+    let digest = Some(digest.ok_or_else(|| unfit("has no valid `fileSha256`"))?);
     let source = source(&package.identifier, settings.to_vec())?;
     if !matches!(&source, PackageSource::Foreign(Foreign { origin: haft_manifest::Origin::Url(_), .. })) {
-        let text = format!("its bundle `{identifier}` is not a URL that ends with `.mcpb`");
-        return Err(RegistryError::Unsupported(text));
+        return Err(unfit("is not a URL that ends with `.mcpb`").into());
     }
-    Ok(Start::Package { source, digest: Some(digest) })
+    Ok(Start::Package { source, digest })
 }
 
-/// Returns a package of npm or PyPI.
 fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, RegistryError> {
     let (kind, identifier) = (package.registry_type.as_str(), plain(&package.identifier));
     check_registry(package)?;
@@ -135,7 +134,7 @@ fn package(package: &Package, values: &mut Values<'_>) -> Result<Start, Registry
     }
     let Some(version) = &package.version else {
         let text = format!("its entry has no version of `{identifier}`");
-        return Err(RegistryError::Unsupported(text));
+        return Err(ForeignError::Unsupported(text).into());
     };
     let runtime = words(&package.runtime_arguments, values)?;
     if let Some(word) = runtime.iter().find(|word| !MEANINGLESS.contains(&word.as_str())) {
@@ -185,9 +184,9 @@ fn check_registry(package: &Package) -> Result<(), RegistryError> {
     })
 }
 
-fn source(text: &str, settings: Vec<(String, String)>) -> Result<PackageSource, RegistryError> {
+fn source(text: &str, settings: Vec<(String, String)>) -> Result<PackageSource, ForeignError> {
     let unusable = |error: haft_manifest::SourceError| {
-        RegistryError::Unsupported(format!("its package is not usable (`{}`): {error}", plain(text)))
+        ForeignError::Unsupported(format!("its package is not usable (`{}`): {error}", plain(text)))
     };
     // A `#` would begin settings of the entry's author.
     let parsed = if text.contains('#') { Err(haft_manifest::SourceError::Url) } else { text.parse() };
@@ -201,8 +200,7 @@ fn source(text: &str, settings: Vec<(String, String)>) -> Result<PackageSource, 
     }
 }
 
-/// Returns the command-line words of arguments.
-fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>, RegistryError> {
+fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>, ForeignError> {
     let mut words = Vec::new();
     for argument in arguments {
         let name = argument.name.as_deref().unwrap_or_default();
@@ -218,17 +216,17 @@ fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>,
                     "it needs the secret `{}` on its command line, where others can read it",
                     plain(key)
                 );
-                return Err(RegistryError::Unsupported(text));
+                return Err(ForeignError::Unsupported(text));
             }
         };
         if texts.len() > 1 && !argument.is_repeated {
-            return Err(RegistryError::Value { key: plain(key), why: "it has one value".to_owned() });
+            return Err(ForeignError::Value { key: plain(key), why: "it has one value".to_owned() });
         }
         for text in texts {
             match argument.kind {
                 ArgumentKind::Positional => words.push(text),
                 ArgumentKind::Named if name.is_empty() => {
-                    return Err(RegistryError::Unsupported(
+                    return Err(ForeignError::Unsupported(
                         "its entry has a named argument without a name".to_owned(),
                     ));
                 }
@@ -242,8 +240,7 @@ fn words(arguments: &[Argument], values: &mut Values<'_>) -> Result<Vec<String>,
     Ok(words)
 }
 
-/// Returns a server that answers elsewhere.
-fn remote(remote: &Remote, name: &str, values: &mut Values<'_>) -> Result<Start, RegistryError> {
+fn remote(remote: &Remote, name: &str, values: &mut Values<'_>) -> Result<Start, ForeignError> {
     let own = name.rsplit('/').next().unwrap_or(name).to_owned();
     let variables = Input {
         variables: remote.variables.iter().map(|(name, input)| (name.clone(), input.clone())).collect(),

@@ -90,7 +90,7 @@ fn arguments_and_variables_become_settings() {
         ),
         (
             &["dir=.", "place=a", "WEATHER_API_KEY=hunter2"],
-            "it is a secret and is never stored in a file: put it into a variable and use `--set",
+            "it is sensitive and is never stored in a file: put it into a variable and use `--set",
         ),
         (&["dir=.", "place=a", "verbose=x"], "it has no setting `verbose`"),
     ] {
@@ -232,7 +232,11 @@ fn an_address_has_its_variables_and_the_names_of_its_secrets() {
     );
     assert!(registered.notes[0].ends_with("as a whole: `Bearer {token}`"), "{:?}", registered.notes);
     // The user enters the token; the header's value is stored.
-    let Err(RegistryError::Secrets(fields)) = found(&entry, &["tenant=ada"], true) else { panic!() };
+    let Err(RegistryError::Foreign(ForeignError::Secrets { fields, .. })) =
+        found(&entry, &["tenant=ada"], true)
+    else {
+        panic!()
+    };
     assert_eq!((fields[0].key.as_str(), fields[0].around.0.as_str()), ("Authorization", "Bearer "));
     let kept =
         found(&entry, &["tenant=ada", "Authorization=keyring:haft/weather/Authorization"], true).unwrap();

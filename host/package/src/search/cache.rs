@@ -1,8 +1,8 @@
 //! The cached answers of sources, one file for each question. Damaged, foreign and old files count as missing. A
 //! question whose file cannot be written is asked again.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Offer;
 use crate::Digest;
+use crate::listing::read_text;
 
 /// Maximum age of an answer that counts as current.
 const FRESH: Duration = Duration::from_hours(1);
@@ -37,7 +38,6 @@ pub struct Cache<'a> {
     pub is_offline: bool,
 }
 
-/// An answer.
 #[derive(Default, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// Seconds since 1970.
@@ -57,17 +57,13 @@ impl Cache<'_> {
         self.folder.join(format!("{}.json", Digest::hash(format!("{FORM} {key}").as_bytes()).hex()))
     }
 
-    /// The answer to a question, and its age.
     pub(super) fn read(&self, key: &str) -> Option<(Kept, Duration)> {
-        let mut text = Vec::new();
-        File::open(self.path(key)).and_then(|file| file.take(MAX_FILE).read_to_end(&mut text)).ok()?;
-        let kept: Kept = serde_json::from_slice(&text).ok()?;
+        let kept: Kept = serde_json::from_str(&read_text(&self.path(key), MAX_FILE).ok()?).ok()?;
         let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(kept.at))?;
         let age = SystemTime::now().duration_since(at).ok()?;
         (age < MAX_AGE).then_some((kept, age))
     }
 
-    /// Stores a current answer.
     pub(super) fn keep(&self, key: &str, mut kept: Kept) -> Kept {
         kept.at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs();
         if let Err(error) = self.write(key, &kept) {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use crate::PackageSource;
+use crate::listing::{TreeError, io_error};
 use crate::registry::Registry;
 
 /// The file in the folder of a person's configuration.
@@ -28,21 +29,11 @@ pub struct Sources {
 #[derive(Debug, thiserror::Error)]
 pub enum SourcesError {
     /// The file cannot be read.
-    #[error("cannot read `{}`: {source}", path.display())]
-    Read {
-        /// The file.
-        path: PathBuf,
-        /// The error of the read.
-        source: std::io::Error,
-    },
+    #[error(transparent)]
+    Read(#[from] TreeError),
     /// The file is no TOML of this form.
     #[error("`{}` is not usable: {why}", path.display())]
-    Form {
-        /// The file.
-        path: PathBuf,
-        /// The place and the reason.
-        why: String,
-    },
+    Form { path: PathBuf, why: String },
 }
 
 #[derive(Default, Deserialize)]
@@ -61,8 +52,7 @@ impl Sources {
         let path = config.join(FILE);
         let text = match haft_manifest::read_bounded(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            Err(source) => return Err(SourcesError::Read { path, source }),
-            Ok(text) => text,
+            read => read.map_err(io_error("read", &path))?,
         };
         let read = || {
             if text.len() > haft_manifest::MAX_FILE {

@@ -7,6 +7,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::Deserialize;
 use serde_json::Value;
+use sigstore_verify::types::pae;
 
 use super::PublicKey;
 use crate::Digest;
@@ -45,7 +46,6 @@ pub(super) fn verify(
     is_of(payload, manifest)
 }
 
-/// Verifies that a signed payload names this manifest.
 pub(super) fn is_of(payload: &[u8], manifest: &Digest) -> Result<(), String> {
     let payload: Payload =
         serde_json::from_slice(payload).map_err(|_| "its payload is not a signature payload")?;
@@ -88,7 +88,6 @@ struct InTotoSubject {
     digest: std::collections::BTreeMap<String, String>,
 }
 
-/// Returns the claims of the bundle about its signer.
 pub(super) fn claim_of_bundle(bytes: &[u8]) -> String {
     let bundle: Value = serde_json::from_slice(bytes).unwrap_or_default();
     match certificate(&bundle).and_then(|text| STANDARD.decode(text).ok()) {
@@ -112,7 +111,7 @@ pub(super) fn verify_bundle(bytes: &[u8], manifest: &Digest, key: &PublicKey) ->
     let envelope = bundle.get("dsseEnvelope").ok_or("it holds no statement about a manifest")?;
     let envelope = Envelope::deserialize(envelope).map_err(|_| "its envelope is invalid")?;
     let payload = STANDARD.decode(&envelope.payload).map_err(|_| "its payload is not base64")?;
-    let signed = encoding(&envelope.payload_type, &payload);
+    let signed = pae(&envelope.payload_type, &payload);
     let is_right = |signature: &Signature| {
         STANDARD.decode(&signature.sig).is_ok_and(|signature| key.has_signed(&signed, &signature))
     };
@@ -134,13 +133,6 @@ pub(super) fn verify_bundle(bytes: &[u8], manifest: &Digest, key: &PublicKey) ->
     Ok(())
 }
 
-/// Returns the signed bytes of an envelope: the type and the payload, each with its length (DSSE, "PAE").
-pub(super) fn encoding(payload_type: &str, payload: &[u8]) -> Vec<u8> {
-    let mut bytes = format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
-    bytes.extend_from_slice(payload);
-    bytes
-}
-
 /// The DER object identifier of the extension with the subject's names (RFC 5280, 4.2.1.6).
 const SUBJECT: &[u8] = &[0x06, 0x03, 0x55, 0x1d, 0x11];
 /// The DER object identifier of Fulcio's extension with the identity provider (1.3.6.1.4.1.57264.1.1).
@@ -157,7 +149,6 @@ const CRITICAL: &[u8] = &[0x01, 0x01, 0xff];
 /// Limit on the characters of a name that are shown.
 const MAX_NAME: usize = 200;
 
-/// Returns the claims of a certificate in PEM.
 pub(super) fn claim_of_pem(pem: &str) -> String {
     claim_of_certificate(&STANDARD.decode(base64_of_pem(pem)).unwrap_or_default())
 }
@@ -167,7 +158,6 @@ pub(super) fn base64_of_pem(pem: &str) -> String {
     pem.split("-----").nth(2).unwrap_or_default().split_ascii_whitespace().collect()
 }
 
-/// Returns the claims of a certificate in DER.
 pub(super) fn claim_of_certificate(der: &[u8]) -> String {
     let issuer = extension(der, ISSUER).and_then(name);
     let issuer = issuer.map(|issuer| format!(" (issuer `{issuer}`)")).unwrap_or_default();
@@ -184,7 +174,6 @@ fn extension<'a>(der: &'a [u8], identifier: &[u8]) -> Option<&'a [u8]> {
     value(rest.strip_prefix(CRITICAL).unwrap_or(rest), OCTETS)
 }
 
-/// Returns the first name in a list of names.
 fn subject(list: &[u8]) -> Option<String> {
     let names = value(list, SEQUENCE)?;
     value(names, EMAIL).or_else(|| value(names, URI)).and_then(name)

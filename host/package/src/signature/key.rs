@@ -1,8 +1,6 @@
 //! Public keys from the user. Refuses kinds of keys that haft cannot verify signatures with.
 
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use base64::Engine as _;
@@ -10,6 +8,7 @@ use base64::engine::general_purpose::STANDARD;
 use ring::signature::{ECDSA_P256_SHA256_ASN1, ED25519, UnparsedPublicKey};
 
 use crate::Digest;
+use crate::listing::read_text;
 
 /// Limit on the bytes of a key file: ten times the longest.
 const MAX_FILE: u64 = 16 << 10;
@@ -83,12 +82,8 @@ impl PublicKey {
             Err(KeyError::NotAKey) => {}
             parsed => return parsed,
         }
-        let read = || -> std::io::Result<String> {
-            let mut content = String::new();
-            File::open(Path::new(text))?.take(MAX_FILE).read_to_string(&mut content)?;
-            Ok(content)
-        };
-        Self::parse(&read().map_err(|error| KeyError::Neither(text.to_owned(), error.to_string()))?)
+        let content = read_text(Path::new(text), MAX_FILE);
+        Self::parse(&content.map_err(|error| KeyError::Neither(text.to_owned(), error.to_string()))?)
     }
 
     /// Parses a key in any of its forms: PEM, its DER in base64, minisign's word or file, and the output of

@@ -3,8 +3,7 @@
 //! trust root alone; nothing is fetched. A signature counts if it states that its signer made or published the
 //! subject, not merely reviewed it.
 
-use std::fs::File;
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -18,8 +17,9 @@ use sigstore_verify::{VerificationPolicy, VerificationResult, Verifier};
 
 use super::cosign::{self, PAYLOAD_TYPE};
 use super::identity::Identity;
-use super::{Statement, Subject, provider};
+use super::{MAX_STATEMENTS, Statement, Subject, provider};
 use crate::Digest;
+use crate::listing::read_text;
 
 /// Limit on the bytes of a trust root: twenty times Sigstore's, which has all of its earlier keys.
 const MAX_ROOT: u64 = 1 << 20;
@@ -39,10 +39,6 @@ const PREDICATES: &[&str] = &[
 pub struct TrustRoot {
     file: Option<PathBuf>,
 }
-
-/// A keyless signature that is right.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Verified(Identity);
 
 impl TrustRoot {
     /// The name of a user's file, in the JSON form of Sigstore's `TrustedRoot`.
@@ -68,39 +64,19 @@ impl TrustRoot {
     }
 }
 
-/// Reads a file, if there is one.
 fn read(file: &Path) -> Result<Option<String>, String> {
-    let failed = |error: std::io::Error| format!("`{}` cannot be read: {error}", file.display());
-    let opened = match File::open(file) {
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        opened => opened.map_err(failed)?,
-    };
-    let mut text = String::new();
-    opened.take(MAX_ROOT + 1).read_to_string(&mut text).map_err(failed)?;
-    if text.len() as u64 > MAX_ROOT {
-        return Err(failed(ErrorKind::FileTooLarge.into()));
-    }
-    Ok(Some(text))
-}
-
-impl Verified {
-    /// Returns the identity in its pinned form.
-    pub(super) fn identity(&self) -> Identity {
-        self.0.lasting()
-    }
-
-    /// Checks that the signature is by `required`.
-    pub(super) fn is_by(&self, required: &Identity) -> Result<(), String> {
-        if required.admits(&self.0) { Ok(()) } else { Err(format!("it is by {}", self.0.describe())) }
+    match read_text(file, MAX_ROOT) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        text => text.map(Some).map_err(|error| format!("`{}` cannot be read: {error}", file.display())),
     }
 }
 
-/// Verifies a keyless signature of the subject; `None` if the statement is not keyless.
+/// Verifies a keyless signature of the subject and returns its identity; `None` if the statement is not keyless.
 pub(super) fn verify(
     statement: &Statement,
     subject: Subject<'_>,
     root: &TrustRoot,
-) -> Option<Result<Verified, String>> {
+) -> Option<Result<Identity, String>> {
     match statement {
         Statement::Bundle(bytes) => {
             let bundle: Value = serde_json::from_slice(bytes).ok()?;
@@ -124,7 +100,6 @@ pub(super) fn verify(
     }
 }
 
-/// Returns the subject for the verifier.
 fn artifact(subject: Subject<'_>) -> Result<Artifact<'static>, String> {
     match subject {
         Subject::Manifest(digest) => digested(HashAlgorithm::Sha2256, &digest.bytes()),
@@ -140,7 +115,7 @@ fn digested(algorithm: HashAlgorithm, bytes: &[u8]) -> Result<Artifact<'static>,
 }
 
 /// Verifies a bundle: certificate, log, time, signature and subject.
-fn checked(bundle: &Value, artifact: Artifact<'_>, root: &TrustRoot) -> Result<Verified, String> {
+fn checked(bundle: &Value, artifact: Artifact<'_>, root: &TrustRoot) -> Result<Identity, String> {
     let trusted = root.load()?;
     // The claims and the verification use one parsed text.
     let bundle =
@@ -166,8 +141,7 @@ fn policy(root: &TrustedRoot) -> VerificationPolicy {
     policy
 }
 
-/// Returns the identity in the verified certificate.
-fn identified(result: &VerificationResult) -> Result<Verified, String> {
+fn identified(result: &VerificationResult) -> Result<Identity, String> {
     let issuer = result.issuer().unwrap_or_default();
     let identity = match result.identity() {
         Some(SubjectAltName::Uri(workflow)) => {
@@ -178,7 +152,7 @@ fn identified(result: &VerificationResult) -> Result<Verified, String> {
         Some(name) => Identity::new(issuer, name.as_str()),
         None => None,
     };
-    identity.map(Verified).ok_or_else(|| "its certificate has no identity".to_owned())
+    identity.ok_or_else(|| "its certificate has no identity".to_owned())
 }
 
 #[derive(Deserialize)]
@@ -245,4 +219,58 @@ fn simple(payload: &[u8], signature: &str, certificate: &str, entry: &str) -> Re
             "signature": signature.trim(),
         },
     }))
+}
+
+// Attestations of npm and PyPI as Sigstore bundles, not verified.
+
+/// Limit on the bytes of a document with attestations: several statements, each with its certificate and proof.
+pub(crate) const MAX_DOCUMENT: usize = 2 << 20;
+
+/// Parses npm's answer about the attestations of one version: those with the subject `about`.
+pub(crate) fn of_npm(document: &[u8], about: &str) -> Vec<Statement> {
+    let document: Value = serde_json::from_slice(document).unwrap_or_default();
+    let attestations = document.get("attestations").and_then(Value::as_array).into_iter().flatten();
+    let bundles = attestations.filter_map(|attestation| attestation.get("bundle").cloned());
+    statements(bundles.filter(|bundle| is_about(bundle, about)))
+}
+
+/// Reports whether all subjects of the statement in a bundle (in-toto) are called `name`.
+fn is_about(bundle: &Value, name: &str) -> bool {
+    let payload = bundle.pointer("/dsseEnvelope/payload").and_then(Value::as_str).unwrap_or_default();
+    let payload = STANDARD.decode(payload).unwrap_or_default();
+    let statement: Value = serde_json::from_slice(&payload).unwrap_or_default();
+    let subjects = statement.get("subject").and_then(Value::as_array);
+    let is_called = |subject: &Value| subject.get("name").and_then(Value::as_str) == Some(name);
+    subjects.is_some_and(|all| !all.is_empty() && all.iter().all(is_called))
+}
+
+/// Reads the provenance of one file in an index of PyPI (PEP 740).
+pub(crate) fn of_pypi(document: &[u8]) -> Vec<Statement> {
+    let document: Value = serde_json::from_slice(document).unwrap_or_default();
+    let bundles = document.get("attestation_bundles").and_then(Value::as_array).into_iter().flatten();
+    let attestations = bundles.filter_map(|bundle| bundle.get("attestations")?.as_array()).flatten();
+    statements(attestations.filter_map(bundle))
+}
+
+/// Returns the Sigstore bundle of an attestation object (PEP 740, version 1).
+fn bundle(attestation: &Value) -> Option<Value> {
+    let (material, envelope) = (attestation.get("verification_material")?, attestation.get("envelope")?);
+    Some(json!({
+        "mediaType": "application/vnd.dev.sigstore.bundle.v0.3+json",
+        "verificationMaterial": {
+            "certificate": { "rawBytes": material.get("certificate")? },
+            "tlogEntries": material.get("transparency_entries")?,
+        },
+        "dsseEnvelope": {
+            "payload": envelope.get("statement")?,
+            "payloadType": PAYLOAD_TYPE,
+            "signatures": [{ "sig": envelope.get("signature")? }],
+        },
+    }))
+}
+
+/// Returns the keyless ones: the key of a registry does not identify a package's author.
+fn statements(bundles: impl Iterator<Item = Value>) -> Vec<Statement> {
+    let keyless = bundles.filter(|bundle| cosign::certificate(bundle).is_some());
+    keyless.take(MAX_STATEMENTS).map(|bundle| Statement::Bundle(bundle.to_string().into_bytes())).collect()
 }

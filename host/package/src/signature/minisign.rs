@@ -15,7 +15,6 @@ use crate::MAX_SIZE;
 /// Number of bytes per read.
 const CHUNK: usize = 64 << 10;
 
-/// Returns the claims of the signature about its signer.
 pub(super) fn claim(text: &str) -> String {
     let bytes = text.lines().nth(1).and_then(|line| STANDARD.decode(line.trim()).ok());
     match bytes.as_deref().and_then(|bytes| bytes.get(2..10)) {

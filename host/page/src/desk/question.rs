@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use crate::desk::{Desk, is_held, names};
+use crate::desk::{Desk, names};
 use haft_core::encoding::hex;
 use haft_core::random;
 use haft_core::sync::Lock;
@@ -115,7 +115,6 @@ impl Waiting {
     }
 }
 
-/// Returns the SHA-256 in hexadecimal.
 pub(super) fn digest(bytes: &[u8]) -> String {
     hex(&Sha256::digest(bytes))
 }
@@ -180,11 +179,14 @@ impl Desk {
     pub(crate) fn is_open(&self) -> io::Result<bool> {
         for name in names(&self.folder, |name| name.starts_with(OPEN))? {
             let path = self.folder.join(name);
-            match is_held(&path)? {
-                Some(true) => return Ok(true),
-                Some(false) => drop(fs::remove_file(path)),
-                None => {}
+            let file = match File::open(&path) {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                file => file?,
+            };
+            if flock(&file, FlockOperation::NonBlockingLockShared).is_err() {
+                return Ok(true);
             }
+            drop(fs::remove_file(path));
         }
         Ok(false)
     }

@@ -16,7 +16,6 @@ use haft_core::sync::Lock;
 /// The random bytes of a key: 128 bits. Narrow terminals would break a longer link.
 const KEY: usize = 16;
 
-/// Time limit of a link.
 const LINK_LIFE: Duration = Duration::from_hours(1);
 
 /// The maximum number of admitted browsers; one more replaces the first.

@@ -13,7 +13,6 @@ use serde::Serialize;
 
 pub(super) type Reply = Response<BoxBody<Bytes, Infallible>>;
 
-/// The common headers.
 const HEADERS: &[(&str, &str)] = &[
     (
         "content-security-policy",
@@ -49,12 +48,10 @@ fn whole(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -
     with(status, media_type, Full::new(body.into()).boxed())
 }
 
-/// Returns the response for one of the dashboard's files.
 pub(super) fn asset(asset: &'static Asset) -> Reply {
     whole(StatusCode::OK, asset.media_type, asset.bytes)
 }
 
-/// Returns the response for an admitted browser.
 pub(super) fn entered(cookie: &str) -> Reply {
     let mut reply = whole(StatusCode::OK, HTML, ENTERED);
     if let Ok(cookie) = HeaderValue::from_str(cookie) {
@@ -82,7 +79,7 @@ pub(crate) struct Asset {
     pub(crate) bytes: &'static [u8],
 }
 
-const ASSETS: &[Asset] = &[
+pub(super) const ASSETS: &[Asset] = &[
     Asset { path: "/", media_type: HTML, bytes: include_bytes!("../../assets/page.html") },
     Asset { path: "/page.css", media_type: CSS, bytes: include_bytes!("../../assets/page.css") },
     Asset { path: "/detail.js", media_type: SCRIPT, bytes: include_bytes!("../../assets/detail.js") },
@@ -103,8 +100,3 @@ const ASSETS: &[Asset] = &[
 pub(crate) const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css; charset=utf-8";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
-
-/// Returns the file at `path`.
-pub(crate) fn find_asset(path: &str) -> Option<&'static Asset> {
-    ASSETS.iter().find(|asset| asset.path == path)
-}

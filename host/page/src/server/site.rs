@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, broadcast, mpsc, watch};
+use tokio_util::sync::DropGuard;
 
 use super::gate;
 use super::keys::{Keys, OPEN};
@@ -52,10 +53,9 @@ pub struct Places {
     pub desk: Desk,
 }
 
-/// The state of the server.
 pub(super) struct Site {
     hosts: Vec<String>,
-    keys: Keys,
+    pub(super) keys: Keys,
     places: Places,
     catalogue: Arc<dyn Catalogue>,
     listing: Arc<Listing>,
@@ -63,9 +63,6 @@ pub(super) struct Site {
     presence: Presence,
     streams: Arc<Semaphore>,
 }
-
-/// Stops the reading thread on drop.
-pub(super) struct Watched(Arc<Site>);
 
 /// A person's answer to a question.
 #[derive(Deserialize)]
@@ -88,16 +85,10 @@ impl Site {
         Ok(Self { hosts: hosts(address), keys, places, catalogue, listing, live, presence, streams })
     }
 
-    pub(super) fn keys(&self) -> &Keys {
-        &self.keys
-    }
-
     /// Starts the reading thread, until the returned value is dropped.
-    pub(super) fn watch(self: Arc<Self>) -> Watched {
-        if let Err(error) = self.live.start(&self.places.desk) {
-            tracing::warn!(%error, "the dashboard receives no events");
-        }
-        Watched(self)
+    pub(super) fn watch(&self) -> Option<DropGuard> {
+        let started = self.live.start(&self.places.desk);
+        started.inspect_err(|error| tracing::warn!(%error, "the dashboard receives no events")).ok()
     }
 
     pub(super) async fn answer(&self, request: Request<Incoming>) -> Reply {
@@ -124,10 +115,11 @@ impl Site {
         if *request.method() == Method::POST {
             return if path == "/api/answer" { self.decide(request).await } else { Err(nothing()) };
         }
-        match reply::find_asset(&path) {
-            Some(asset) => Ok(reply::asset(asset)),
-            None => self.data(&path, &query(request.uri().query().unwrap_or_default())).await,
+        if let Some(asset) = reply::ASSETS.iter().find(|asset| asset.path == path) {
+            return Ok(reply::asset(asset));
         }
+        let query = request.uri().query().unwrap_or_default().as_bytes();
+        self.data(&path, &url::form_urlencoded::parse(query).into_owned().collect()).await
     }
 
     fn enter(&self, key: &str) -> Result<Reply, (StatusCode, String)> {
@@ -196,21 +188,10 @@ impl Site {
     }
 }
 
-impl Drop for Watched {
-    fn drop(&mut self) {
-        self.0.live.stop();
-    }
-}
-
-/// Returns the host names of the page.
 fn hosts(address: SocketAddr) -> Vec<String> {
     let is_usual = address.ip() == IpAddr::V4(Ipv4Addr::LOCALHOST) || address.ip().is_ipv6();
     let name = is_usual.then(|| format!("localhost:{}", address.port()));
     std::iter::once(address.to_string()).chain(name).collect()
-}
-
-fn query(text: &str) -> HashMap<String, String> {
-    url::form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
 /// Reads on a thread that may block on the disk.

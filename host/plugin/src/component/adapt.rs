@@ -18,12 +18,10 @@ const CORE_MODULE: [u8; 4] = [1, 0, 0, 0];
 /// The export of a program with a `main`.
 const START: &str = "_start";
 
-/// Returns whether these bytes begin as those of a core module.
 pub(crate) fn is_core_module(bytes: &[u8]) -> bool {
     bytes.get(4..8) == Some(&CORE_MODULE)
 }
 
-/// Returns whether the bytes are a core module that is a program.
 pub(crate) fn is_program(bytes: &[u8]) -> bool {
     let exports = |payload: Payload<'_>| match payload {
         Payload::ExportSection(exports) => exports.into_iter().flatten().any(|export| export.name == START),
@@ -33,9 +31,7 @@ pub(crate) fn is_program(bytes: &[u8]) -> bool {
 }
 
 /// Returns the component: the bytes themselves, or the adapted program of preview 1.
-///
-/// # Errors
-/// The bytes are another kind of core module, or import a function that preview 1 does not have.
+/// Errors: The bytes are another kind of core module, or import a function that preview 1 does not have.
 pub(crate) fn component(bytes: &[u8]) -> Result<Cow<'_, [u8]>, LoadError> {
     if !is_core_module(bytes) {
         return Ok(Cow::Borrowed(bytes));

@@ -2,13 +2,12 @@
 //! of some hundred kilobytes would crash the process; some files of one kilobyte need gigabytes. The cost of
 //! compilation is therefore estimated from the file, and an excessive cost is refused.
 
-mod expansion;
-
 use std::collections::BTreeMap;
 
-use wasmparser::{FunctionBody, Operator, Parser, Payload};
-
-use self::expansion::Expansion;
+use wasmparser::{
+    CanonicalFunction, ComponentAlias, ComponentExternalKind, ComponentInstance, ComponentOuterAliasKind,
+    ComponentTypeRef, Encoding, FunctionBody, Instance, Operator, Parser, Payload,
+};
 
 /// Maximum number of functions of all modules: half a gigabyte while they are compiled.
 const MAX_FUNCTIONS: u64 = 80_000;
@@ -46,7 +45,6 @@ const PASSED: Part = Part("types of functions between components", 60);
 #[derive(Default)]
 struct Estimate {
     parts: BTreeMap<&'static str, u64>,
-    /// The cost of the largest functions, the largest first.
     largest: [u64; AT_ONCE],
 }
 
@@ -56,7 +54,6 @@ impl Estimate {
         *bytes = bytes.saturating_add(count.saturating_mul(each));
     }
 
-    /// Adds a function that takes `bytes` while it is compiled.
     fn at_once(&mut self, bytes: u64) {
         let mut bytes = bytes;
         for largest in &mut self.largest {
@@ -69,9 +66,7 @@ impl Estimate {
     }
 
     /// Checks the estimate.
-    ///
-    /// # Errors
-    /// The estimate is too large; the error names its largest part.
+    /// Errors: The estimate is too large; the error names its largest part.
     fn check(&self) -> Result<(), wasmtime::Error> {
         let sum = self.parts.values().fold(0_u64, |sum, bytes| sum.saturating_add(*bytes));
         let most = self.parts.iter().max_by_key(|(_, bytes)| **bytes).map_or("", |(name, _)| *name);
@@ -86,9 +81,7 @@ impl Estimate {
 
 /// Reads every type of `bytes` with a parser that has a bound of 100 levels, and estimates the cost of the
 /// compilation.
-///
-/// # Errors
-/// A type cannot be read, or the cost is excessive. wasmtime reports other errors in the file, with better
+/// Errors: A type cannot be read, or the cost is excessive. wasmtime reports other errors in the file, with better
 /// messages.
 pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
     let (mut estimate, mut expansion, mut functions) = (Estimate::default(), Expansion::default(), 0_u64);
@@ -113,6 +106,227 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), wasmtime::Error> {
     estimate.add(INSTANCE, whole.instances);
     estimate.add(PASSED, whole.passed);
     estimate.check()
+}
+
+/// Memory in bytes that the compilation of a function uses without being counted: few are compiled concurrently,
+/// and their memory is released.
+const USUAL: u64 = 16 << 20;
+
+#[derive(Default)]
+struct Counts {
+    calls: u64,
+    indirect: u64,
+    edges: u64,
+    writes: u64,
+}
+
+/// Adds the cost of compiling `body`. An unreadable body ends the estimate, because it is not a part of a
+/// component.
+fn add(estimate: &mut Estimate, body: &FunctionBody<'_>) {
+    let range = body.range();
+    let bytes = range.end - range.start;
+    let locals = locals(body);
+    let counts = counts(body);
+    estimate.add(CODE, bytes);
+    estimate.add(LOCAL, locals);
+    estimate.add(CALL, counts.calls);
+    estimate.add(INDIRECT, counts.indirect);
+    // At each join of the control flow every written variable may need a new value.
+    let joins = locals.min(counts.writes).saturating_mul(counts.edges);
+    let work = 150 * bytes + 750 * counts.calls + 7000 * counts.indirect + 500 * counts.edges;
+    estimate.at_once(work.saturating_add(joins.saturating_mul(300)).saturating_sub(USUAL));
+}
+
+fn locals(body: &FunctionBody<'_>) -> u64 {
+    let groups = body.get_locals_reader().into_iter().flatten().map_while(Result::ok);
+    groups.map(|(count, _)| u64::from(count)).sum()
+}
+
+fn counts(body: &FunctionBody<'_>) -> Counts {
+    let mut counts = Counts::default();
+    let operators = body.get_operators_reader().into_iter().flatten();
+    operators.map_while(Result::ok).for_each(|operator| counts.count(&operator));
+    counts
+}
+
+impl Counts {
+    fn count(&mut self, operator: &Operator<'_>) {
+        match operator {
+            Operator::Block { .. }
+            | Operator::Loop { .. }
+            | Operator::If { .. }
+            | Operator::Else
+            | Operator::Br { .. }
+            | Operator::BrIf { .. } => self.edges += 1,
+            Operator::BrTable { targets } => self.edges += u64::from(targets.len()) + 1,
+            Operator::LocalSet { .. } | Operator::LocalTee { .. } => self.writes += 1,
+            Operator::Call { .. } | Operator::ReturnCall { .. } => self.calls += 1,
+            Operator::CallIndirect { .. }
+            | Operator::ReturnCallIndirect { .. }
+            | Operator::MemoryCopy { .. }
+            | Operator::MemoryFill { .. }
+            | Operator::MemoryInit { .. }
+            | Operator::MemoryGrow { .. }
+            | Operator::TableGet { .. }
+            | Operator::TableSet { .. }
+            | Operator::TableGrow { .. }
+            | Operator::TableFill { .. }
+            | Operator::TableCopy { .. }
+            | Operator::TableInit { .. } => self.indirect += 1,
+            _ => {}
+        }
+    }
+}
+
+// The size of a component after the instantiation of everything in it. A component that instantiates another one twice,
+// which also instantiates another one twice, … has a million instances of the last one in some hundred bytes, and the
+// compiler visits all of them.
+
+/// The expanded size of an instance of a component.
+#[derive(Clone, Copy, Debug, Default)]
+struct Whole {
+    instances: u64,
+    canonical: u64,
+    /// Bytes of types, for each function that is lowered.
+    passed: u64,
+}
+
+impl Whole {
+    fn add(&mut self, other: Self) {
+        self.instances = self.instances.saturating_add(other.instances);
+        self.canonical = self.canonical.saturating_add(other.canonical);
+        self.passed = self.passed.saturating_add(other.passed);
+    }
+}
+
+/// A component during the reading, or its module.
+#[derive(Default)]
+struct Frame {
+    is_module: bool,
+    /// The components that this component can instantiate, by index.
+    components: Vec<Whole>,
+    whole: Whole,
+    lowered: u64,
+    /// Size in bytes of the component's own types, and of the surrounding ones that it uses.
+    types: u64,
+    outer: u64,
+}
+
+/// The components that are read, the outermost first.
+#[derive(Default)]
+struct Expansion {
+    frames: Vec<Frame>,
+    root: Whole,
+}
+
+impl Expansion {
+    /// Returns the expanded size of the outermost component, after everything was read.
+    fn whole(&self) -> Whole {
+        self.root
+    }
+
+    /// Reads the next part of the file.
+    /// Errors: The component passes components as values, so that their number is unknown.
+    fn read(&mut self, payload: &Payload<'_>) -> Result<(), wasmtime::Error> {
+        match payload {
+            Payload::Version { encoding, .. } => {
+                self.frames.push(Frame { is_module: *encoding == Encoding::Module, ..Frame::default() });
+            }
+            Payload::End(_) => self.end(),
+            Payload::ComponentImportSection(imports) => {
+                let is_component = |import: wasmparser::ComponentImport<'_>| {
+                    matches!(import.ty, ComponentTypeRef::Component(_))
+                };
+                let found = imports.clone().into_iter().map_while(Result::ok).any(is_component);
+                wasmtime::ensure!(!found, "it imports a component, which is not supported");
+            }
+            Payload::ComponentAliasSection(aliases) => {
+                for alias in aliases.clone().into_iter().map_while(Result::ok) {
+                    self.alias(&alias)?;
+                }
+            }
+            payload => self.own(payload),
+        }
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        let Some(Frame { mut whole, lowered, types, outer, is_module, .. }) = self.frames.pop() else {
+            return;
+        };
+        whole.passed = whole.passed.saturating_add(lowered.saturating_mul(types.saturating_add(outer)));
+        match self.frames.last_mut() {
+            Some(_) if is_module => {}
+            Some(parent) => parent.components.push(whole),
+            None => self.root = whole,
+        }
+    }
+
+    fn alias(&mut self, alias: &ComponentAlias<'_>) -> Result<(), wasmtime::Error> {
+        let above = |count: u32| self.frames.iter().nth_back(count as usize);
+        match *alias {
+            ComponentAlias::InstanceExport { kind: ComponentExternalKind::Component, .. } => {
+                wasmtime::bail!("it takes a component out of an instance, which is not supported")
+            }
+            ComponentAlias::Outer { kind: ComponentOuterAliasKind::Component, count, index } => {
+                let found = above(count).and_then(|frame| frame.components.get(index as usize)).copied();
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.components.push(found.unwrap_or_default());
+                }
+            }
+            ComponentAlias::Outer { kind: ComponentOuterAliasKind::Type, count, .. } if count > 0 => {
+                let types = above(count).map_or(0, |frame| frame.types.saturating_add(frame.outer));
+                if let Some(frame) = self.frames.last_mut() {
+                    frame.outer = frame.outer.max(types);
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Adds the parts of the innermost component alone.
+    fn own(&mut self, payload: &Payload<'_>) {
+        let Some(frame) = self.frames.last_mut() else { return };
+        match payload {
+            Payload::ComponentTypeSection(types) => {
+                frame.types += types.range().end - types.range().start;
+            }
+            Payload::InstanceSection(instances) => {
+                let all = instances.clone().into_iter().map_while(Result::ok);
+                let made = all.filter(|instance| matches!(instance, Instance::Instantiate { .. }));
+                frame.whole.instances += made.count() as u64;
+            }
+            Payload::ComponentInstanceSection(instances) => {
+                for instance in instances.clone().into_iter().map_while(Result::ok) {
+                    frame.instantiate(&instance);
+                }
+            }
+            Payload::ComponentCanonicalSection(functions) => {
+                for function in functions.clone().into_iter().map_while(Result::ok) {
+                    frame.whole.canonical += 1;
+                    frame.lowered += u64::from(matches!(function, CanonicalFunction::Lower { .. }));
+                }
+            }
+            Payload::ComponentExportSection(exports) => {
+                let all = exports.clone().into_iter().map_while(Result::ok);
+                for export in all.filter(|export| export.kind == ComponentExternalKind::Component) {
+                    let again = frame.components.get(export.index as usize).copied();
+                    frame.components.push(again.unwrap_or_default());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Frame {
+    fn instantiate(&mut self, instance: &ComponentInstance<'_>) {
+        let ComponentInstance::Instantiate { component_index, .. } = instance else { return };
+        let whole = self.components.get(*component_index as usize).copied().unwrap_or_default();
+        self.whole.add(whole);
+        self.whole.instances += 1;
+    }
 }
 
 #[cfg(test)]
@@ -208,79 +422,5 @@ pub(crate) mod tests {
         assert!(check(&locals(9000)).unwrap_err().to_string().contains("local variables"));
         let passed = "(component (import \"c\" (component)))";
         assert!(refusal(passed).unwrap().contains("imports a component"));
-    }
-}
-
-// The cost of compiling one function.
-
-/// Memory in bytes that the compilation of a function uses without being counted: few are compiled concurrently,
-/// and their memory is released.
-const USUAL: u64 = 16 << 20;
-
-#[derive(Default)]
-struct Counts {
-    calls: u64,
-    indirect: u64,
-    /// The number of edges of the control flow.
-    edges: u64,
-    /// Writes to local variables.
-    writes: u64,
-}
-
-/// Adds the cost of compiling `body`. An unreadable body ends the estimate, because it is not a part of a
-/// component.
-fn add(estimate: &mut Estimate, body: &FunctionBody<'_>) {
-    let range = body.range();
-    let bytes = range.end - range.start;
-    let locals = locals(body);
-    let counts = counts(body);
-    estimate.add(CODE, bytes);
-    estimate.add(LOCAL, locals);
-    estimate.add(CALL, counts.calls);
-    estimate.add(INDIRECT, counts.indirect);
-    // At each join of the control flow every written variable may need a new value.
-    let joins = locals.min(counts.writes).saturating_mul(counts.edges);
-    let work = 150 * bytes + 750 * counts.calls + 7000 * counts.indirect + 500 * counts.edges;
-    estimate.at_once(work.saturating_add(joins.saturating_mul(300)).saturating_sub(USUAL));
-}
-
-fn locals(body: &FunctionBody<'_>) -> u64 {
-    let groups = body.get_locals_reader().into_iter().flatten().map_while(Result::ok);
-    groups.map(|(count, _)| u64::from(count)).sum()
-}
-
-fn counts(body: &FunctionBody<'_>) -> Counts {
-    let mut counts = Counts::default();
-    let operators = body.get_operators_reader().into_iter().flatten();
-    operators.map_while(Result::ok).for_each(|operator| counts.count(&operator));
-    counts
-}
-
-impl Counts {
-    fn count(&mut self, operator: &Operator<'_>) {
-        match operator {
-            Operator::Block { .. }
-            | Operator::Loop { .. }
-            | Operator::If { .. }
-            | Operator::Else
-            | Operator::Br { .. }
-            | Operator::BrIf { .. } => self.edges += 1,
-            Operator::BrTable { targets } => self.edges += u64::from(targets.len()) + 1,
-            Operator::LocalSet { .. } | Operator::LocalTee { .. } => self.writes += 1,
-            Operator::Call { .. } | Operator::ReturnCall { .. } => self.calls += 1,
-            Operator::CallIndirect { .. }
-            | Operator::ReturnCallIndirect { .. }
-            | Operator::MemoryCopy { .. }
-            | Operator::MemoryFill { .. }
-            | Operator::MemoryInit { .. }
-            | Operator::MemoryGrow { .. }
-            | Operator::TableGet { .. }
-            | Operator::TableSet { .. }
-            | Operator::TableGrow { .. }
-            | Operator::TableFill { .. }
-            | Operator::TableCopy { .. }
-            | Operator::TableInit { .. } => self.indirect += 1,
-            _ => {}
-        }
     }
 }

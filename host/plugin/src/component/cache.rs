@@ -98,7 +98,6 @@ impl Cache {
         self.read(&self.record(digest))
     }
 
-    /// Stores a component's listing and its compiled code.
     pub(crate) fn store_listing(&self, digest: &Digest, code: CompiledCode, listing: &Listing) {
         self.write_record(&self.record(digest), &CachedComponent { listing: listing.clone(), code });
     }
@@ -111,7 +110,6 @@ impl Cache {
         Ok(code_record)
     }
 
-    /// Returns the code that the bytes with this digest were compiled to, if they were.
     pub(crate) fn code(&self, compiled: &Digest, tier: Tier) -> Option<CompiledCode> {
         self.read(&self.code_record(compiled, tier))
     }
@@ -134,7 +132,6 @@ impl Cache {
         format!("{}-{}.{suffix}", compiled.as_str(), self.engine)
     }
 
-    /// Loads compiled code; `None` if it is missing or damaged.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, code: &CompiledCode) -> Option<Component> {
         let path = self.directory.join(code.file());
         if File::open(&path).and_then(checksum_of_reader).ok()? != code.checksum {
@@ -149,7 +146,6 @@ impl Cache {
         component.inspect_err(|error| tracing::warn!(%error, "compiled component not loaded")).ok()
     }
 
-    /// Returns the number of bytes of compiled code.
     pub(crate) fn size(&self, code: &CompiledCode) -> Option<u64> {
         fs::metadata(self.directory.join(code.file())).ok().map(|metadata| metadata.len())
     }

@@ -53,21 +53,17 @@ pub(crate) struct Compilations {
     permits: Semaphore,
     /// Held while quickly compiled code is compiled again.
     optimizing: AsyncMutex<()>,
-    /// A lock for each component under discovery, by the key of its record in the cache.
-    locks: Lock<HashMap<Digest, Weak<ComponentLock>>>,
+    /// A lock for each component under discovery, by the key of its record in the cache: held while the component is
+    /// compiled, its tools are listed and both are stored.
+    locks: Lock<HashMap<Digest, Weak<AsyncMutex<()>>>>,
     events: Events,
 }
 
-/// Held while a component is compiled, its tools are listed and both are stored.
-type ComponentLock = tokio::sync::Mutex<()>;
-
-/// A running compilation.
 pub(crate) struct Compilation<'a> {
     _permit: Option<SemaphorePermit<'a>>,
     notice: Arc<CompileNotice>,
 }
 
-/// Reports one compilation as events.
 struct CompileNotice {
     plugin: String,
     bytes: u64,
@@ -90,7 +86,6 @@ impl Compilations {
         Self { permits, optimizing: AsyncMutex::default(), locks: Lock::default(), events }
     }
 
-    /// Waits until no other component is compiled again.
     pub(crate) async fn begin_optimizing(&self) -> MutexGuard<'_, ()> {
         self.optimizing.lock().await
     }

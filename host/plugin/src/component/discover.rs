@@ -16,97 +16,145 @@ use crate::component::cache::CompiledCode;
 use crate::component::compile::Tier;
 use crate::component::listing::{self, LISTING, Listed, Listing};
 use crate::component::source::{Digest, Source};
-use crate::component::{offered, sections};
-use crate::contract::act::declared::DeclaredClass;
+use crate::component::{adapt, offered, sections};
+use crate::contract::act::metadata::DeclaredClass;
 use crate::contract::linked::LinkedComponent;
-use crate::engine::Engine;
+use crate::engine::{CompileResult, Engine};
 use crate::failure::{End, LoadError};
 use crate::instance::Instance;
 use crate::options::Belongings;
-use crate::threads::shares::Tenant;
-use crate::threads::{NoAnswer, landlock};
+use crate::threads::NoAnswer;
+use crate::threads::permits::Tenant;
+use crate::threads::writable::Writable;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
 /// Maximum number of instances for listing the tools of one component: more than an MCP server has pages.
 const MAX_INSTANCES: usize = 120;
 
-/// Which component a source is.
 pub(crate) struct Identity {
-    pub(crate) digest: Digest,
+    source: Source,
+    digest: Digest,
     /// The key of the component's record in the cache: its digest, and that of the WIT file beside it.
-    pub(crate) key: Digest,
+    key: Digest,
     sibling_wit: Option<String>,
 }
 
-/// Determines the identity of a source's component.
-///
-/// # Errors
-/// The file cannot be read, or differs from the pinned one.
-pub(crate) fn identify(engine: &Engine, source: &Source) -> Result<Identity, LoadError> {
-    let digest = engine.digest(source).map_err(|error| unreadable(source, error))?;
-    if !source.admits(&digest) {
-        return Err(LoadError::Pinned);
-    }
-    let sibling_wit = source.sibling_wit();
-    let key = digest.combined_with_docs(sibling_wit.as_deref());
-    Ok(Identity { digest, key, sibling_wit })
+pub(crate) struct Discovered {
+    pub(crate) source: Source,
+    pub(crate) digest: Digest,
+    /// The key of the component's record in the cache.
+    pub(crate) key: Digest,
+    pub(crate) listing: Listing,
 }
 
-/// Returns a component's listing from its record or from the cache.
-pub(crate) fn known(engine: &Engine, source: &Source, identity: &Identity) -> Option<Listing> {
-    let recorded = source.recorded().and_then(|text| read_record(text, &identity.digest));
-    recorded.or_else(|| Some(engine.cache()?.lookup(&identity.key)?.listing))
+/// The code of a component, linked.
+#[derive(Clone)]
+pub(crate) struct Code {
+    pub(crate) linked: LinkedComponent,
+    pub(crate) tier: Tier,
 }
 
-/// Compiles an unknown component and lists its tools without rights. Returns no component if another plugin has
-/// compiled it meanwhile: its code is then in the cache.
-pub(crate) async fn compile_and_list(
-    engine: &Engine,
-    name: &str,
-    (source, identity): (&Source, &Identity),
-    limits: &Limits,
-) -> Result<(Listing, Option<(LinkedComponent, Tier)>), LoadError> {
-    let _lock = wait_for_others(engine, &identity.key, limits).await;
-    if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&identity.key)) {
-        return Ok((cached.listing, None));
+impl Identity {
+    /// Determines the identity of a source's component.
+    /// Errors: The file cannot be read, or differs from the pinned one.
+    pub(crate) fn of(engine: &Engine, source: Source) -> Result<Self, LoadError> {
+        let digest = engine.digest(&source).map_err(|error| unreadable(&source, error))?;
+        if !source.admits(&digest) {
+            return Err(LoadError::Pinned);
+        }
+        let sibling_wit = source.sibling_wit();
+        let key = digest.combined_with_docs(sibling_wit.as_deref());
+        Ok(Self { source, digest, key, sibling_wit })
     }
-    let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
-    let (own, own_source, sibling_wit) = (engine.clone(), source.clone(), identity.sibling_wit.clone());
-    let compilation = engine.compilations().begin(engine.threads(), name, source.size()).await;
-    let compiled = engine.threads().own(move || compile(&own, &own_source, sibling_wit.as_deref())).await;
-    drop(compilation);
-    let Compiled { linked, listing, code, config, classes } = compiled.map_err(no_answer)??;
-    let listing = match listing {
-        Some(listing) if !linked.has_offers => listing,
-        listing => list_in_new_instance(engine, name, (&linked, listing), limits).await?,
-    };
-    let (listing, tier) = (Listing { classes, config, ..listing }.bounded()?, tier_of(code.as_ref()));
-    if let Some(code) = code {
-        let (own, own_record, own_listing) = (engine.clone(), identity.key.clone(), listing.clone());
-        let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
-        engine.threads().own(store).await.map_err(no_answer)?;
+
+    pub(crate) fn known(&self, engine: &Engine) -> Option<Listing> {
+        let recorded = self.source.recorded().and_then(|text| read_record(text, &self.digest));
+        recorded.or_else(|| Some(engine.cache()?.lookup(&self.key)?.listing))
     }
-    Ok((listing, Some((linked, tier))))
+
+    pub(crate) fn listed(self, listing: Listing) -> Discovered {
+        let Self { source, digest, key, .. } = self;
+        Discovered { source, digest, key, listing }
+    }
+
+    /// Compiles an unknown component and lists its tools without rights. Returns no code if another plugin has
+    /// compiled it meanwhile: its code is then in the cache.
+    pub(crate) async fn compile_and_list(
+        self,
+        engine: &Engine,
+        name: &str,
+        limits: &Limits,
+    ) -> Result<(Discovered, Option<Code>), LoadError> {
+        let _lock = wait_for_others(engine, &self.key, limits).await;
+        if let Some(cached) = engine.cache().and_then(|cache| cache.lookup(&self.key)) {
+            return Ok((self.listed(cached.listing), None));
+        }
+        let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
+        let (own, source, sibling_wit) = (engine.clone(), self.source.clone(), self.sibling_wit.clone());
+        let compilation = engine.0.compilations.begin(engine.threads(), name, self.source.size()).await;
+        let compiled = engine.threads().own(move || compile(&own, &source, sibling_wit.as_deref())).await;
+        drop(compilation);
+        let Compiled { linked, listing, code, config, classes } = compiled.map_err(no_answer)??;
+        let listing = match listing {
+            Some(listing) if !linked.has_offers => listing,
+            listing => list_in_new_instance(engine, name, (&linked, listing), limits).await?,
+        };
+        let (listing, tier) = (Listing { classes, config, ..listing }.bounded()?, tier_of(code.as_ref()));
+        if let Some(code) = code {
+            let (own, own_record, own_listing) = (engine.clone(), self.key.clone(), listing.clone());
+            let store = move || own.cache().map(|cache| cache.store_listing(&own_record, code, &own_listing));
+            engine.threads().own(store).await.map_err(no_answer)?;
+        }
+        Ok((self.listed(listing), Some(Code { linked, tier })))
+    }
+}
+
+impl Discovered {
+    pub(crate) fn link(&self, engine: &Engine, component: &Component, tier: Tier) -> Result<Code, LoadError> {
+        Ok(Code { linked: LinkedComponent::new(engine, component, Some(&self.listing))?, tier })
+    }
+
+    /// Compiles the component again with `compile`, because its code was lost or to optimize it, unless the file has
+    /// changed.
+    pub(crate) fn compile_again(
+        &self,
+        engine: &Engine,
+        compile: fn(&Engine, &[u8]) -> CompileResult,
+    ) -> Result<Code, LoadError> {
+        let bytes = self.source.read().map_err(|error| unreadable(&self.source, error))?;
+        if Digest::compute(&bytes) != self.digest {
+            return Err(LoadError::Changed);
+        }
+        let (component, code) = compile(engine, &bytes)?;
+        let tier = tier_of(code.as_ref());
+        if let (Some(cache), Some(code)) = (engine.cache(), code) {
+            cache.store_listing(&self.key, code, &self.listing);
+        }
+        self.link(engine, &component, tier)
+    }
+
+    /// Returns the component's bytes, if they are unchanged since the compilation.
+    pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
+        let bytes = self.source.read().ok()?;
+        let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;
+        adapt::component(&bytes).ok().map(Cow::into_owned)
+    }
 }
 
 /// Waits for another plugin of this component, whose result is then in the cache, at most for this plugin's own
 /// time limit.
 async fn wait_for_others(engine: &Engine, key: &Digest, limits: &Limits) -> Option<OwnedMutexGuard<()>> {
     engine.cache()?;
-    tokio::time::timeout(limits.time, engine.compilations().lock(key)).await.ok()
+    tokio::time::timeout(limits.time, engine.0.compilations.lock(key)).await.ok()
 }
 
-/// A component that was compiled.
 struct Compiled {
     linked: LinkedComponent,
     /// The listing, if the types are sufficient for it.
     listing: Option<Listing>,
-    /// The code in the cache.
     code: Option<CompiledCode>,
-    /// The schema of the component's configuration.
     config: Option<Value>,
-    /// The classes of actions that it declares.
     classes: Vec<DeclaredClass>,
 }
 
@@ -132,10 +180,11 @@ async fn list_in_new_instance(
         (engine.clone(), linked.clone(), Arc::<str>::from(name), *limits);
     let permit = engine
         .threads()
+        .permits
         .acquire(Tenant::HAFT, || 0, limits.time, &CancellationToken::new())
         .await
         .map_err(|none| LoadError::Internal(none.to_string()))?;
-    let listed = engine.threads().run(permit, landlock::write_nowhere(), move |handle, sender| {
+    let listed = engine.threads().run(permit, Writable::default(), move |handle, sender| {
         let listed = handle.block_on(async {
             let listing = match known {
                 Some(listing) => listing,
@@ -144,7 +193,7 @@ async fn list_in_new_instance(
             if !own_linked.has_offers {
                 return Ok(listing);
             }
-            let _ticking = own.clock().keep_ticking();
+            let _ticking = own.0.clock.keep_ticking();
             let asked = instance_to_ask(&own, &own_linked, &own_name, &own_limits).await?.offers().await;
             let offers = offered::check(asked.map_err(|end| not_listed(&end))?)?;
             Ok(Listing { offers, ..listing })
@@ -163,7 +212,7 @@ async fn list(
     name: Arc<str>,
     limits: &Limits,
 ) -> Result<Listing, LoadError> {
-    let _ticking = engine.clock().keep_ticking();
+    let _ticking = engine.0.clock.keep_ticking();
     let (begun, mut left) = (Instant::now(), *limits);
     // Each answer of a server may need a new instance. The time limit of one instance applies to all of them.
     for _ in 0..MAX_INSTANCES {
@@ -176,54 +225,16 @@ async fn list(
     Err(LoadError::Listing(format!("it did not finish within {MAX_INSTANCES} rounds of answers")))
 }
 
-/// Returns an instance without any rights.
 async fn instance_to_ask(
     engine: &Engine,
     linked: &LinkedComponent,
     name: &Arc<str>,
     limits: &Limits,
 ) -> Result<Instance, LoadError> {
-    let writable = Some(landlock::write_nowhere());
+    let writable = Some(Writable::default());
     let call = Arc::new(Call { writable, ..Call::none(name, &Arc::new(Grant::none()), limits) });
     let instance = Instance::create(engine, linked, &Belongings::default(), &call).await;
     instance.map_err(|end| not_listed(&end))
-}
-
-/// Compiles a component again whose compiled code was lost, unless the file has changed.
-pub(crate) fn recompile(
-    engine: &Engine,
-    source: &Source,
-    (digest, key): (&Digest, &Digest),
-    listing: &Listing,
-) -> Result<(Component, Tier), LoadError> {
-    let (component, code) = engine.compile(&same(source, digest)?)?;
-    let tier = tier_of(code.as_ref());
-    keep(engine, key, code, listing);
-    Ok((component, tier))
-}
-
-/// Compiles a component again, optimized, unless its file has changed.
-pub(crate) fn optimize(
-    engine: &Engine,
-    source: &Source,
-    (digest, key): (&Digest, &Digest),
-    listing: &Listing,
-) -> Result<Component, LoadError> {
-    let (component, code) = engine.optimize(&same(source, digest)?)?;
-    keep(engine, key, code, listing);
-    Ok(component)
-}
-
-/// Returns the bytes of a source, which have this digest.
-fn same(source: &Source, digest: &Digest) -> Result<Cow<'static, [u8]>, LoadError> {
-    let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    if Digest::compute(&bytes) == *digest { Ok(bytes) } else { Err(LoadError::Changed) }
-}
-
-fn keep(engine: &Engine, key: &Digest, code: Option<CompiledCode>, listing: &Listing) {
-    if let (Some(cache), Some(code)) = (engine.cache(), code) {
-        cache.store_listing(key, code, listing);
-    }
 }
 
 /// Returns the tier of code; code outside the cache was not compiled quickly.
@@ -231,7 +242,7 @@ fn tier_of(code: Option<&CompiledCode>) -> Tier {
     code.map_or(Tier::Optimized, |code| code.tier)
 }
 
-pub(crate) fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
+fn unreadable(source: &Source, error: std::io::Error) -> LoadError {
     let path = source.path().map_or_else(|| "built in".to_owned(), |path| path.display().to_string());
     LoadError::Read { path, error }
 }
@@ -246,9 +257,7 @@ fn not_listed(end: &End) -> LoadError {
 /// The record of one component.
 #[derive(Serialize, Deserialize)]
 struct Record {
-    /// SHA-256 of the component.
     component: Digest,
-    /// The version [`LISTING`] at the time of the record.
     version: u32,
     listing: Listing,
 }
@@ -261,7 +270,7 @@ pub(crate) fn write_record(component: &Digest, listing: &Listing) -> serde_json:
 
 /// Returns the listing in the record of the component with this digest; `None` if the record belongs to another
 /// component or version, or is damaged.
-pub(crate) fn read_record(text: &str, component: &Digest) -> Option<Listing> {
+fn read_record(text: &str, component: &Digest) -> Option<Listing> {
     let record: Record = serde_json::from_str(text).ok()?;
     (record.component == *component && record.version == LISTING).then_some(record.listing)
 }

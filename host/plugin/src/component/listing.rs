@@ -7,11 +7,11 @@ use serde_json::Value;
 use crate::component::offered;
 pub(crate) use crate::component::offered::{MAX_DESCRIPTION, MAX_TITLE};
 use crate::contract::Contract;
-use crate::contract::act::declared::DeclaredClass;
-use crate::contract::mcp::server::Manner;
+use crate::contract::act::metadata::DeclaredClass;
+use crate::contract::mcp::message::Manner;
 use crate::failure::LoadError;
 use haft_core::call::{Hints, Offers, ToolDef};
-use haft_core::tool::{Schema, exposed_name};
+use haft_core::tool::Schema;
 
 /// The version of listings, raised when a component gets other texts or schemas.
 pub(crate) const LISTING: u32 = 4;
@@ -32,7 +32,6 @@ pub(crate) struct Listing {
     /// The tools, by their original names.
     #[serde(with = "whole")]
     pub(crate) tools: Vec<ToolDef>,
-    /// Exported functions that cannot be tools.
     pub(crate) uncallable: Vec<Uncallable>,
     /// The protocol of an MCP server.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,9 +80,7 @@ pub(crate) struct ListedTool {
 
 /// Checks the tools that a guest lists. An MCP server's list is written for many clients, so that an unusable tool is
 /// omitted there.
-///
-/// # Errors
-/// There are too many tools, or an invalid one.
+/// Errors: There are too many tools, or an invalid one.
 pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listing, LoadError> {
     if listed.len() > MAX_TOOLS {
         return Err(LoadError::Tool(format!("{} tools; the limit is {MAX_TOOLS}", listed.len())));
@@ -107,14 +104,12 @@ pub(crate) fn check(contract: Contract, listed: Vec<ListedTool>) -> Result<Listi
 }
 
 impl Listed {
-    /// Returns a complete list of tools.
     pub(crate) fn tools(tools: Vec<ListedTool>) -> Self {
         Self::Tools { tools, manner: None }
     }
 }
 
 impl Listing {
-    /// Returns a listing without tools.
     pub(crate) fn new(contract: Contract) -> Self {
         let (tools, uncallable, classes) = (Vec::new(), Vec::new(), Vec::new());
         let (offers, manner, config) = (Offers::default(), None, None);
@@ -126,7 +121,6 @@ impl Listing {
         self.tools.iter().cloned().chain(offered::definitions(name, &self.offers)).collect()
     }
 
-    /// Returns the listing; an error if it exceeds [`MAX_SIZE`] bytes.
     pub(crate) fn bounded(self) -> Result<Self, LoadError> {
         let schema = |value: &Value| value.to_string().len();
         let one = |tool: &ToolDef| {
@@ -146,9 +140,7 @@ impl Listing {
 
 fn check_one(tool: ListedTool, contract: Contract) -> Result<ToolDef, String> {
     check_name(&tool.name, contract)?;
-    if tool.description.chars().count() > MAX_DESCRIPTION {
-        return Err(format!("a description has at most {MAX_DESCRIPTION} characters"));
-    }
+    offered::check_texts(None, &tool.description)?;
     let parameters = json(&tool.parameters, "parameters are")?;
     Schema::compile(&parameters).map_err(|error| error.to_string())?;
     let output = tool.output.map(|schema| json(&schema, "output schema is")).transpose()?;
@@ -170,8 +162,7 @@ fn check_name(name: &str, contract: Contract) -> Result<(), String> {
             Err(format!("a name has 1 to {MAX_MCP_NAME} visible characters of ASCII"))
         };
     }
-    let is_name = exposed_name(&[name]) == name;
-    if is_name { Ok(()) } else { Err("a name has 1 to 64 letters, digits, `_` and `-`".into()) }
+    offered::check_name(name, "a name")
 }
 
 fn json(text: &str, what: &str) -> Result<Value, String> {
@@ -194,13 +185,6 @@ mod whole {
         output: Option<&'a Value>,
     }
 
-    impl<'a> Borrowed<'a> {
-        fn new(tool: &'a ToolDef) -> Self {
-            let (title, output) = (tool.title.as_deref(), tool.output.as_ref());
-            Self { tool, title, hints: tool.hints, output }
-        }
-    }
-
     #[derive(Deserialize)]
     struct Owned {
         tool: ToolDef,
@@ -210,7 +194,10 @@ mod whole {
     }
 
     pub(crate) fn serialize<S: Serializer>(tools: &[ToolDef], serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(tools.iter().map(Borrowed::new))
+        serializer.collect_seq(tools.iter().map(|tool| {
+            let (title, output) = (tool.title.as_deref(), tool.output.as_ref());
+            Borrowed { tool, title, hints: tool.hints, output }
+        }))
     }
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<ToolDef>, D::Error> {

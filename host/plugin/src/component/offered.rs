@@ -45,15 +45,12 @@ const MAX_NAME: usize = 200;
 /// Maximum number of characters of a client's URI, if a template has no limit of its own.
 const MAX_URI: usize = 2048;
 
-/// Returns the prefix of the URIs of the plugin `name` for clients.
 pub(crate) fn prefix(name: &str) -> String {
     format!("haft://{name}/")
 }
 
 /// Returns the offers, if all of them can be used.
-///
-/// # Errors
-/// The first unusable offer, with the reason.
+/// Errors: The first unusable offer, with the reason.
 pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     let Offers { prompts, resources } = &offers;
     let checked = count(prompts.len(), MAX_PROMPTS, "prompts")
@@ -66,7 +63,6 @@ pub(crate) fn check(offers: Offers) -> Result<Offers, LoadError> {
     Ok(offers)
 }
 
-/// Returns the size in bytes of the definitions of the offers.
 pub(crate) fn size(offers: &Offers) -> usize {
     serde_json::to_string(offers).map_or(usize::MAX, |text| text.len())
 }
@@ -83,7 +79,6 @@ pub(crate) fn own_names(offers: &Offers) -> impl Iterator<Item = String> {
     offers.prompts.iter().map(|prompt| format!("{PROMPTS}{}", prompt.name)).chain(read)
 }
 
-/// Returns the definition of getting a prompt.
 pub(crate) fn filling_in(prompt: &PromptDef) -> ToolDef {
     let PromptDef { name, title, description, arguments } = prompt;
     let property = |argument: &haft_core::call::PromptArgument| {
@@ -144,7 +139,6 @@ fn count(count: usize, most: usize, what: &str) -> Result<(), String> {
     if count > most { Err(format!("{count} {what}; the limit is {most}")) } else { Ok(()) }
 }
 
-/// Checks all items of one kind, whose names must be unique.
 fn all<T>(
     items: &[T],
     name: impl Fn(&T) -> &String,
@@ -175,12 +169,12 @@ fn check_prompt(prompt: &PromptDef) -> Result<(), String> {
     )
 }
 
-fn check_name(name: &str, what: &str) -> Result<(), String> {
+pub(crate) fn check_name(name: &str, what: &str) -> Result<(), String> {
     let is_name = exposed_name(&[name]) == name;
     if is_name { Ok(()) } else { Err(format!("{what} has 1 to 64 letters, digits, `_` and `-`")) }
 }
 
-fn check_texts(title: Option<&str>, description: &str) -> Result<(), String> {
+pub(crate) fn check_texts(title: Option<&str>, description: &str) -> Result<(), String> {
     if description.chars().count() > MAX_DESCRIPTION {
         return Err(format!("a description has at most {MAX_DESCRIPTION} characters"));
     }
@@ -215,7 +209,6 @@ fn is_path(path: &str) -> bool {
     path.len() <= MAX_PATH && path.split('/').all(is_part) && path.bytes().all(is_path_byte)
 }
 
-/// Returns whether the text is such a path with expressions in braces.
 fn is_template(template: &str) -> bool {
     let is_byte = |byte: u8| is_path_byte(byte) || b"{}?#".contains(&byte);
     let is_part = |part: &str| part != "." && part != "..";

@@ -37,14 +37,9 @@ const MAX_WIT: usize = 2 << 20;
 /// Maximum number of WIT packages of one file: a composed component has several.
 const MAX_WITS: usize = 32;
 
-/// Maximum number of bytes of a package's program.toml.
-const MAX_PROGRAM: usize = 256 << 10;
-
-/// Maximum number of bytes of the schema of a configuration.
-const MAX_CONFIG: usize = 256 << 10;
-
-/// Maximum size in bytes of an `act:tools` component's metadata.
-const MAX_ACT: usize = 256 << 10;
+/// Maximum number of bytes of a package's program.toml, of the schema of a configuration, and of the metadata of an
+/// `act:tools` component.
+const MAX_OUTERMOST: usize = 256 << 10;
 
 const MAX_PRODUCERS: usize = 200;
 
@@ -129,25 +124,6 @@ pub struct Producer {
     pub version: String,
 }
 
-/// The reason why the sections of a file cannot be read.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum SectionsError {
-    /// The file is not WebAssembly, or malformed.
-    #[error("not a WebAssembly component: {0}")]
-    Malformed(String),
-    /// A core module.
-    #[error(
-        "a core WebAssembly module without a `main`, not a component; build it for `wasm32-wasip2` or wrap it with `wasm-tools component new`"
-    )]
-    CoreModule,
-    /// The core module is a program, but not for WASI preview 1.
-    #[error("a core WebAssembly module that cannot be adapted from WASI preview 1: {0}")]
-    Adapt(String),
-    /// The file has too many sections.
-    #[error("has more than {MAX_SECTIONS} sections and functions")]
-    TooMany,
-}
-
 /// The custom sections that registries read (as `wasm-tools metadata` writes them).
 const LABELS: [&str; 7] = ["version", "description", "authors", "licenses", "source", "homepage", "revision"];
 
@@ -170,27 +146,21 @@ struct Walk {
 }
 
 /// Reads the sections of a component, or of the adapted form of a WASI preview 1 program.
-pub(crate) fn read(bytes: &[u8]) -> Result<Sections, SectionsError> {
-    let adapted = adapt::component(bytes).map_err(|error| match error {
-        LoadError::Adapt(why) => SectionsError::Adapt(why),
-        _ => SectionsError::CoreModule,
-    })?;
-    read_component(&adapted)
-}
-
-fn read_component(bytes: &[u8]) -> Result<Sections, SectionsError> {
-    let malformed = |error: wasmparser::BinaryReaderError| SectionsError::Malformed(error.message().into());
-    match bytes {
-        [] => return Err(SectionsError::Malformed("the file is empty".into())),
-        bytes if !bytes.starts_with(b"\0asm") => {
-            return Err(SectionsError::Malformed("it does not begin with the bytes `\\0asm`".into()));
-        }
-        _ => {}
+///
+/// # Errors
+/// `bytes` are malformed, a core module, or too many sections.
+pub fn read(bytes: &[u8]) -> Result<Sections, LoadError> {
+    let component = adapt::component(bytes)?;
+    let malformed = |error: wasmparser::BinaryReaderError| {
+        LoadError::not_a_component(&component, || error.message().to_owned())
+    };
+    if !component.starts_with(b"\0asm") {
+        return Err(LoadError::not_a_component(&component, String::new));
     }
     let mut walk = Walk::default();
-    for (index, payload) in Parser::new(0).parse_all(bytes).enumerate() {
+    for (index, payload) in Parser::new(0).parse_all(&component).enumerate() {
         if index >= MAX_SECTIONS {
-            return Err(SectionsError::TooMany);
+            return Err(LoadError::TooMany(MAX_SECTIONS));
         }
         let payload = payload.map_err(malformed)?;
         walk.step(payload).map_err(malformed)?;
@@ -249,9 +219,19 @@ impl Walk {
         match name {
             "producers" => self.producers(section),
             WIT_SECTION => self.wit(data),
-            PROGRAM_SECTION => self.program(data),
-            CONFIG_SECTION => self.config(data),
-            ACT_SECTION => self.act(data),
+            PROGRAM_SECTION => {
+                let text =
+                    |data: &[u8]| str::from_utf8(data).map(str::to_owned).map_err(|_| "not UTF-8".into());
+                self.outermost(PROGRAM_SECTION, data, text, |walk| &mut walk.program);
+            }
+            CONFIG_SECTION => {
+                let json =
+                    |data: &[u8]| serde_json::from_slice(data).map_err(|error| format!("not JSON: {error}"));
+                self.outermost(CONFIG_SECTION, data, json, |walk| &mut walk.config);
+            }
+            ACT_SECTION => {
+                self.outermost(ACT_SECTION, data, ActMetadata::decode, |walk| &mut walk.act);
+            }
             label if depth == 0 && LABELS.contains(&label) => self.label(label, data),
             _ => {}
         }
@@ -283,48 +263,28 @@ impl Walk {
         }
     }
 
-    fn program(&mut self, data: &[u8]) {
-        if data.len() > MAX_PROGRAM {
-            return self.problem(PROGRAM_SECTION, &format!("larger than {} KiB", MAX_PROGRAM >> 10));
+    /// Reads a section that counts where it is the outermost one, and of equals the last. An error of `read` follows
+    /// "cannot be used: ".
+    fn outermost<T>(
+        &mut self,
+        section: &str,
+        data: &[u8],
+        read: impl FnOnce(&[u8]) -> Result<T, String>,
+        kept: fn(&mut Self) -> &mut Option<(usize, T)>,
+    ) {
+        if data.len() > MAX_OUTERMOST {
+            return self.problem(section, &format!("larger than {} KiB", MAX_OUTERMOST >> 10));
         }
-        match str::from_utf8(data) {
-            Ok(text) if self.is_outermost(self.program.as_ref().map(|(depth, _)| *depth)) => {
-                self.program = Some((self.depth, text.to_owned()));
+        let depth = self.depth;
+        match read(data) {
+            Ok(found) => {
+                let kept = kept(self);
+                if kept.as_ref().is_none_or(|(other, _)| depth <= *other) {
+                    *kept = Some((depth, found));
+                }
             }
-            Ok(_) => {}
-            Err(_) => self.problem(PROGRAM_SECTION, "not UTF-8"),
+            Err(why) => self.problem(section, &why),
         }
-    }
-
-    fn config(&mut self, data: &[u8]) {
-        if data.len() > MAX_CONFIG {
-            return self.problem(CONFIG_SECTION, &format!("larger than {} KiB", MAX_CONFIG >> 10));
-        }
-        match serde_json::from_slice(data) {
-            Ok(schema) if self.is_outermost(self.config.as_ref().map(|(depth, _)| *depth)) => {
-                self.config = Some((self.depth, schema));
-            }
-            Ok(_) => {}
-            Err(error) => self.problem(CONFIG_SECTION, &format!("not JSON: {error}")),
-        }
-    }
-
-    fn act(&mut self, data: &[u8]) {
-        if data.len() > MAX_ACT {
-            return self.problem(ACT_SECTION, &format!("larger than {} KiB", MAX_ACT >> 10));
-        }
-        match ActMetadata::decode(data) {
-            Ok(metadata) if self.is_outermost(self.act.as_ref().map(|(depth, _)| *depth)) => {
-                self.act = Some((self.depth, metadata));
-            }
-            Ok(_) => {}
-            Err(error) => self.problem(ACT_SECTION, &error),
-        }
-    }
-
-    /// Returns whether a section at the present depth takes precedence over one at `other`.
-    fn is_outermost(&self, other: Option<usize>) -> bool {
-        other.is_none_or(|other| self.depth <= other)
     }
 
     fn label(&mut self, name: &str, data: &[u8]) {

@@ -67,7 +67,6 @@ impl Source {
         }
     }
 
-    /// Returns whether a component with this digest may be used.
     pub(crate) fn admits(&self, digest: &Digest) -> bool {
         match self {
             Self::Embedded(_) | Self::Packed { .. } | Self::File(_) => true,
@@ -95,7 +94,6 @@ impl Source {
         }
     }
 
-    /// Returns the embedded record of the component, if there is one.
     pub(crate) fn recorded(&self) -> Option<&'static str> {
         match self {
             Self::Packed { recorded, .. } => *recorded,
@@ -157,7 +155,6 @@ impl Digest {
         Self(hex(&Sha256::digest(bytes)))
     }
 
-    /// Returns the digest that is written so, in hexadecimal.
     pub(crate) fn from_hex(text: &str) -> Self {
         Self(text.to_owned())
     }

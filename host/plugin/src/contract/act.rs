@@ -8,7 +8,6 @@
 mod cbor;
 pub(crate) mod consent;
 mod content;
-pub(crate) mod declared;
 pub(crate) mod metadata;
 mod shapes;
 
@@ -31,11 +30,10 @@ use self::shapes::{
 use crate::call::Call;
 use crate::component::listing::{Listed, ListedTool};
 use crate::contract::Contract;
-use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
-use crate::contract::version::exported_version;
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest, exported_version};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
-use crate::wasi::config::Config;
+use crate::options::Config;
 use haft_core::call::Hints;
 use haft_core::sync::Lock;
 use serde_json::{Value, json};
@@ -43,7 +41,6 @@ use serde_json::{Value, json};
 /// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "act:tools/tool-provider@";
 
-/// The supported versions, for people.
 const SUPPORTED: &str = "0.1 and 0.2";
 
 /// The reason why a bridge to other tools is unavailable.
@@ -81,7 +78,6 @@ fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError
     }))
 }
 
-/// An instance, and its two functions.
 struct ActGuest {
     instance: Instance,
     list: ComponentExportIndex,
@@ -111,25 +107,25 @@ impl Guest for ActGuest {
         let arguments = cbor::encode(&call.arguments.value());
         let (session, refusal) = match &self.sessions {
             Some(sessions) => match sessions.open(&self.instance, store).await? {
-                Ok(session) => (Some(session), None),
+                Ok(id) => (Some((sessions, id)), None),
                 Err(refusal) => (None, Some(refusal)),
             },
             None => (None, None),
         };
-        let metadata = session.as_ref().map(Session::metadata).unwrap_or_default();
+        let named = |(_, id): &(_, String)| (ID.to_owned(), cbor::encode(&id.as_str().into()));
+        let metadata = session.iter().map(named).collect();
         let (answer,) = tool.call_async(&mut *store, (call.tool.clone(), arguments, metadata)).await?;
         let events = match answer {
             CallResponse::Immediate(events) => events,
             CallResponse::Streaming(stream) => collect(store, stream).await?,
         };
-        if let Some(session) = session {
-            session.close(&self.instance, store).await?;
+        if let Some((sessions, id)) = session {
+            let close: CloseSession = self.instance.get_typed_func(&mut *store, sessions.close)?;
+            close.call_async(&mut *store, (id,)).await?;
         }
         Ok(content::answer(events, refusal.as_deref()))
     }
 }
-
-// Collects a streamed answer until it ends, fails or is too long. Progress is passed on as it arrives.
 
 /// Maximum number of events that are read at once.
 const AT_ONCE: usize = 64;
@@ -227,51 +223,28 @@ struct Sessions {
     close: ComponentExportIndex,
 }
 
-struct Session<'a> {
-    sessions: &'a Sessions,
-    id: String,
-}
-
 impl Sessions {
     /// Returns the functions for sessions, if the component has them; 0.1 and 0.2 have equal functions.
     fn of(component: &Component, exports: &[&str]) -> Option<Self> {
-        let is_spoken = |name: &&&str| {
-            let version = name.strip_prefix(SESSIONS).unwrap_or_default();
-            version.starts_with("0.1.") || version.starts_with("0.2.")
-        };
-        let interface = component.get_export_index(None, exports.iter().find(is_spoken)?)?;
+        let is_provider = |name: &&&str| name.strip_prefix(SESSIONS).is_some_and(is_spoken);
+        let interface = component.get_export_index(None, exports.iter().find(is_provider)?)?;
         let open = component.get_export_index(Some(&interface), "open-session")?;
         let close = component.get_export_index(Some(&interface), "close-session")?;
         Some(Self { open, close })
     }
 
-    /// Opens a session. The error is that of the component.
-    async fn open<'a>(
-        &'a self,
+    /// Opens a session, and returns its id. The inner error is that of the component.
+    async fn open(
+        &self,
         instance: &Instance,
         store: &mut Store<GuestState>,
-    ) -> wasmtime::Result<Result<Session<'a>, String>> {
+    ) -> wasmtime::Result<Result<String, String>> {
         let open: OpenSession = instance.get_typed_func(&mut *store, self.open)?;
         let config = store.data().consent.config.as_ref().map(Config::all);
         let argument = |(key, value): (String, String)| (key, cbor::encode(&value.into()));
         let arguments = config.unwrap_or_default().into_iter().map(argument).collect();
         let (opened,) = open.call_async(&mut *store, (arguments, Vec::new())).await?;
-        Ok(match opened {
-            Ok(session) => Ok(Session { sessions: self, id: session.id }),
-            Err(failure) => Err(content::message(&failure)),
-        })
-    }
-}
-
-impl Session<'_> {
-    /// Returns the metadata that names the session of a call.
-    fn metadata(&self) -> Metadata {
-        vec![(ID.to_owned(), cbor::encode(&self.id.as_str().into()))]
-    }
-
-    async fn close(self, instance: &Instance, store: &mut Store<GuestState>) -> wasmtime::Result<()> {
-        let close: CloseSession = instance.get_typed_func(&mut *store, self.sessions.close)?;
-        close.call_async(store, (self.id,)).await
+        Ok(opened.map(|session| session.id).map_err(|failure| content::message(&failure)))
     }
 }
 
@@ -307,7 +280,8 @@ fn description(definition: &Definition) -> String {
     let mut all = shapes::localized_text(&definition.description).trim().to_owned();
     let more = [("std:usage-hints", "When to use it"), ("std:anti-usage-hints", "When not to use it")];
     for (name, heading) in more {
-        if let Some(hint) = annotation(&definition.metadata, name).and_then(|value| localized(&value)) {
+        let hint = annotation(&definition.metadata, name);
+        if let Some(hint) = hint.as_ref().and_then(|value| shapes::localized(value, None)) {
             // Writing to a `String` cannot fail.
             let _ = write!(all, "\n{heading}: {hint}");
         }
@@ -319,14 +293,6 @@ fn description(definition: &Definition) -> String {
         let _ = write!(all, "\nExample: {example}");
     }
     all
-}
-
-fn localized(value: &Cbor) -> Option<String> {
-    if let Some(text) = value.as_text() {
-        return Some(text.to_owned());
-    }
-    let texts = value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?)));
-    shapes::choose_language(&texts.collect::<Vec<_>>(), None).map(str::to_owned)
 }
 
 /// Returns the schema of parameters. A schema without a type becomes an object's, because arguments are an object.

@@ -14,8 +14,7 @@ use wasmtime_wasi::p3::bindings as p3;
 use crate::call::Call;
 use crate::component::listing::{Listing, MAX_DESCRIPTION};
 use crate::contract::Contract;
-use crate::contract::answer::{Output, Piece};
-use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest, Output, is_among};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use crate::wasi::stdio::Stdio;
@@ -25,13 +24,10 @@ use haft_core::tool::ToolError;
 /// The interface that makes a component a command; the rest of its version follows.
 const INTERFACE: &str = "wasi:cli/run@0.2.";
 
-/// The interface of WASI 0.3.
 const LATER: &str = "wasi:cli/run@0.3.";
 
-/// The name of the tool.
 const NAME: &str = "run";
 
-/// The description of the tool, if the component has none.
 const DESCRIPTION: &str = "Runs this WebAssembly program with arguments and standard input, and returns its \
                            output.";
 
@@ -44,11 +40,6 @@ pub(crate) const KIND: Kind = Kind {
     result_cost: 0,
 };
 
-fn is_among(exports: &[&str], interface: &str) -> bool {
-    exports.iter().any(|name| name.starts_with(interface))
-}
-
-/// Returns the only tool. `description`: the component's own.
 fn listing(description: Option<&str>) -> Listing {
     let description = match description.map(str::trim).filter(|text| !text.is_empty()) {
         Some(text) => format!("{text}\n\n{DESCRIPTION}").chars().take(MAX_DESCRIPTION).collect(),
@@ -92,14 +83,12 @@ fn link(Linked { pre, exports, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError
     Ok(Arc::new(move |store, instance| Ok(Box::new(CommandGuest::Later(command.load(store, &instance)?)))))
 }
 
-/// An instance, which is run once.
 enum CommandGuest {
     Earlier(p2::Command),
     Later(p3::Command),
 }
 
 impl CommandGuest {
-    /// Runs the program. Returns whether it succeeded.
     async fn run(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<(), ()>> {
         match self {
             Self::Earlier(guest) => guest.wasi_cli_run().call_run(store).await,
@@ -127,7 +116,7 @@ impl Guest for CommandGuest {
         let Stdio { stdout, stderr, .. } = &store.data().stdio;
         let text = written(&stdout.text(), &stderr.text(), code);
         Ok(match code {
-            0 => Ok(Output { pieces: vec![Piece::Text(text)], structured: None }),
+            0 => Ok(Output::text(text)),
             _ => Err(ToolError::ExecutionFailed(text)),
         })
     }
@@ -138,7 +127,6 @@ impl Guest for CommandGuest {
     }
 }
 
-/// Returns the program's name, and the words that follow it.
 fn command_line(name: &str, arguments: &Value) -> Vec<String> {
     let words = arguments.get("args").and_then(Value::as_array);
     let words = words.into_iter().flatten().filter_map(Value::as_str);

@@ -16,7 +16,6 @@ pub(crate) fn json(number: f64) -> Value {
     }
 }
 
-/// Returns the number in JSON.
 pub(crate) fn number(value: &Value) -> Option<f64> {
     match value.as_str() {
         None => value.as_f64(),

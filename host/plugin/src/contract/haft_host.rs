@@ -1,12 +1,14 @@
-//! The host functions of `haft:plugin/host`: logging, progress, cancellation, and the path of the workspace. None
-//! of them grants a right.
+//! The host functions of `haft:plugin/host` (logging, progress, cancellation, and the path of the workspace), and
+//! `wasi:logging`, whose lines are handled alike. None of them grants a right.
 
 use tracing::Level;
+use wasmtime::StoreContextMut;
 use wasmtime::component::Linker;
 
 use crate::call::ActiveCall;
 use crate::contract::bindings::haft::plugin::host::{self, Host};
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
+use crate::wasi::drafts::wasi::logging::logging;
 use haft_core::event::Event;
 
 /// Maximum number of forwarded messages of one call, which bounds a guest in a loop.
@@ -18,7 +20,9 @@ pub(crate) const MAX_MESSAGE: usize = 2000;
 /// The `tracing` target of messages that are also events, so that a subscriber that shows events can filter them out.
 pub const EVENT_TARGET: &str = "haft::told";
 
-/// Host functions without state.
+/// The name of `wasi:logging` without a version.
+const UNVERSIONED: &str = "wasi:logging/logging";
+
 pub(crate) struct HostFunctions;
 
 impl Capability for HostFunctions {
@@ -27,7 +31,17 @@ impl Capability for HostFunctions {
     }
 
     fn link<S: HasCapability<Self>>(linker: &mut Linker<S>) -> wasmtime::Result<()> {
-        host::add_to_linker::<S, Has<Self>>(linker, S::view)
+        host::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        logging::add_to_linker::<S, Has<Self>>(linker, S::view)?;
+        let mut unversioned = linker.instance(UNVERSIONED)?;
+        unversioned.func_wrap(
+            "log",
+            |mut store: StoreContextMut<'_, S>,
+             (level, context, message): (logging::Level, String, String)| {
+                store.data_mut().view().log_line(level, &context, message);
+                Ok(())
+            },
+        )
     }
 }
 
@@ -38,7 +52,6 @@ impl ActiveCall {
         (self.logged <= MAX_MESSAGES).then(|| message.chars().take(MAX_MESSAGE).collect())
     }
 
-    /// Emits a line of the guest, up to [`MAX_MESSAGES`] lines.
     pub(crate) fn tell(&mut self, level: Level, message: &str) {
         let Some(message) = self.bounded(message) else { return };
         let plugin = &*self.plugin;
@@ -52,7 +65,6 @@ impl ActiveCall {
         self.events.emit(|| Event::Info { call: self.id.clone(), message });
     }
 
-    /// Emits the guest's progress.
     pub(crate) fn progress(&mut self, done: f64, total: Option<f64>, message: &str) {
         let Some(message) = self.bounded(message) else { return };
         self.events.emit(|| Event::Progress { call: self.id.clone(), done, total, message });
@@ -91,5 +103,26 @@ impl Host for View<'_, HostFunctions> {
             return None;
         }
         etcetera::home_dir().ok().map(|home| home.to_string_lossy().into_owned())
+    }
+}
+
+impl View<'_, HostFunctions> {
+    fn log_line(&mut self, level: logging::Level, context: &str, message: String) {
+        let level = match level {
+            logging::Level::Trace => Level::TRACE,
+            logging::Level::Debug => Level::DEBUG,
+            logging::Level::Info => Level::INFO,
+            logging::Level::Warn => Level::WARN,
+            logging::Level::Error | logging::Level::Critical => Level::ERROR,
+        };
+        let line = if context.is_empty() { message } else { format!("{context}: {message}") };
+        self.shared.call.tell(level, &line);
+    }
+}
+
+impl logging::Host for View<'_, HostFunctions> {
+    async fn log(&mut self, level: logging::Level, context: String, message: String) -> wasmtime::Result<()> {
+        self.log_line(level, &context, message);
+        Ok(())
     }
 }

@@ -9,11 +9,11 @@ use wasmtime::Store;
 use crate::call::Call;
 use crate::component::listing::{Listed, ListedTool};
 use crate::contract::Contract;
-use crate::contract::answer::{Output, Piece, Structured};
 use crate::contract::bindings::exports::haft::plugin::tools;
 use crate::contract::bindings::{Plugin as Bindings, PluginIndices};
-use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
-use crate::contract::version::exported_version;
+use crate::contract::guest::{
+    Answer, Guest, Kind, Linked, MakeGuest, Output, Piece, Structured, exported_version,
+};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
 use haft_core::call::{Attachment, Hints};
@@ -22,15 +22,12 @@ use haft_core::tool::ToolError;
 /// The interface that identifies this world; its version follows.
 const INTERFACE: &str = "haft:plugin/tools@";
 
-/// The supported version of `wit/`.
 const SUPPORTED: &str = "0.1.0";
 
-/// Returns whether an interface of the world's package is among `exports`.
 pub(super) fn has(exports: &[&str], interface: &str) -> Result<bool, LoadError> {
     exported_version(exports, interface, "haft:plugin", SUPPORTED, |version| version == SUPPORTED)
 }
 
-/// The contract.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Plugin,
     is_exported: |exports| has(exports, INTERFACE),
@@ -45,7 +42,6 @@ fn link(Linked { pre, .. }: &Linked<'_>) -> Result<MakeGuest, LoadError> {
     Ok(Arc::new(move |store, instance| Ok(Box::new(HaftGuest(tools.load(store, &instance)?)))))
 }
 
-/// An instance.
 struct HaftGuest(Bindings);
 
 #[async_trait]

@@ -7,7 +7,7 @@ use wasmtime::component::{Component, InstancePre};
 use crate::component::listing::Listing;
 use crate::contract::guest::{Guest, Kind, Linked, MakeGuest};
 use crate::contract::offers::{self, Offering};
-use crate::contract::{Contract, act, command, haft_world, mcp, typed};
+use crate::contract::{act, command, haft_world, mcp, typed};
 use crate::engine::Engine;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -20,7 +20,6 @@ const KINDS: [&Kind; 6] =
 /// A component linked to everything it may import, with its exports resolved.
 #[derive(Clone)]
 pub(crate) struct LinkedComponent {
-    /// The contract of the component.
     pub(crate) kind: &'static Kind,
     linked: InstancePre<GuestState>,
     make: MakeGuest,
@@ -29,14 +28,8 @@ pub(crate) struct LinkedComponent {
 }
 
 /// Returns the contract of a component that exports these names.
-///
-/// # Errors
-/// A known contract in a version that is not supported, or nothing that could be called.
-pub(crate) fn detect_contract(exports: &[&str]) -> Result<Contract, LoadError> {
-    kind(exports).map(|kind| kind.contract)
-}
-
-fn kind(exports: &[&str]) -> Result<&'static Kind, LoadError> {
+/// Errors: A known contract in a version that is not supported, or nothing that could be called.
+pub(crate) fn kind(exports: &[&str]) -> Result<&'static Kind, LoadError> {
     for kind in KINDS {
         if (kind.is_exported)(exports)? {
             return Ok(kind);
@@ -47,9 +40,7 @@ fn kind(exports: &[&str]) -> Result<&'static Kind, LoadError> {
 
 impl LinkedComponent {
     /// Links a component and resolves its exports, once for all guests. `listing`: the result of listing its tools.
-    ///
-    /// # Errors
-    /// A missing import, or exports that fit no contract.
+    /// Errors: A missing import, or exports that fit no contract.
     pub(crate) fn new(
         engine: &Engine,
         component: &Component,
@@ -75,7 +66,6 @@ impl LinkedComponent {
         self.linked.component()
     }
 
-    /// Creates an instance in `store`.
     pub(crate) async fn instantiate(
         &self,
         store: &mut Store<GuestState>,

@@ -7,9 +7,9 @@
 //! server opens a session: then one instance gets `initialize` and the call, and `[plugins.reuse]` stores the
 //! instance with its session.
 
+mod exchange;
 mod inquiry;
-mod message;
-pub(crate) mod server;
+pub(crate) mod message;
 mod session;
 
 use std::sync::{Arc, OnceLock};
@@ -20,15 +20,14 @@ use base64::prelude::BASE64_STANDARD;
 use serde_json::{Map, Value, json};
 use wasmtime::Store;
 
+use self::exchange::{LinkedServer, Server};
 use self::inquiry::{Inquiry, Next};
-use self::message::{Failure, shown};
-use self::server::{LinkedServer, Manner, Server};
+use self::message::{Failure, Manner, Sessions, shown};
 use self::session::{Channel, Session};
 use crate::call::Call;
 use crate::component::listing::Listed;
 use crate::contract::Contract;
-use crate::contract::answer::{Output, Piece, Structured};
-use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest};
+use crate::contract::guest::{Answer, Guest, Kind, Linked, MakeGuest, Output, Piece, Structured};
 use crate::contract::haft_host::{EVENT_TARGET, MAX_MESSAGE, MAX_MESSAGES};
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -43,10 +42,13 @@ const MAX_PAGE: u64 = 8 << 20;
 /// Maximum size in bytes of an answer beyond the result limit: JSON syntax, and base64 of pictures.
 const MAX_OVERHEAD: u64 = 1 << 20;
 
+/// JSON-RPC: the arguments are wrong.
+const INVALID_PARAMS: i64 = -32602;
+
 /// The contract. A request for its tools shows whether a component serves MCP.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Mcp,
-    is_exported: |exports| Ok(server::is_exported(exports)),
+    is_exported: |exports| Ok(exchange::is_exported(exports)),
     link,
     listing: None,
     may_offer: false,
@@ -63,27 +65,24 @@ fn link(Linked { pre, exports, listing }: &Linked<'_>) -> Result<MakeGuest, Load
     }))
 }
 
-/// The state that the instances of a component share.
 struct Shared {
     manner: OnceLock<Manner>,
-    /// The state of the inquiry for the tools.
     inquiry: Lock<Inquiry>,
 }
 
 struct McpGuest {
     guest: Server,
     shared: Arc<Shared>,
-    /// The session between two calls.
     session: Lock<Option<Session>>,
 }
 
 #[async_trait]
 impl Guest for McpGuest {
-    /// Continues the inquiry for the tools with one instance.
     async fn list(&self, store: &mut Store<GuestState>) -> wasmtime::Result<Result<Listed, LoadError>> {
-        let mut channel = Channel::new(&self.guest, News::none(), MAX_PAGE);
+        let news = News::new(Arc::from(""), String::new(), Events::none());
+        let mut channel = Channel::new(&self.guest, store, news, MAX_PAGE);
         let inquiry = std::mem::take(&mut *self.shared.inquiry.lock());
-        match inquiry.go_on(&mut channel, store).await {
+        match inquiry.go_on(&mut channel).await {
             Ok(Next::Again(inquiry)) => {
                 *self.shared.inquiry.lock() = inquiry;
                 Ok(Ok(Listed::Again))
@@ -98,8 +97,9 @@ impl Guest for McpGuest {
 
     async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
         let most = call.limits.result.saturating_mul(2).saturating_add(MAX_OVERHEAD);
-        let mut channel = Channel::new(&self.guest, News::of(call), most);
-        match self.request(&mut channel, store, params(call)).await {
+        let news = News::new(call.plugin.clone(), call.id.clone(), call.events.clone());
+        let mut channel = Channel::new(&self.guest, store, news, most);
+        match self.request(&mut channel, params(call)).await {
             Ok(result) => Ok(answer(&result)),
             Err(failure) => failure.while_calling(),
         }
@@ -112,20 +112,16 @@ impl Guest for McpGuest {
 }
 
 impl McpGuest {
-    async fn request(
-        &self,
-        channel: &mut Channel<'_>,
-        store: &mut Store<GuestState>,
-        params: Map<String, Value>,
-    ) -> Result<Value, Failure> {
+    async fn request(&self, channel: &mut Channel<'_>, params: Map<String, Value>) -> Result<Value, Failure> {
         let kept = self.session.lock().take();
         let mut session = match (kept, self.shared.manner.get()) {
             (Some(kept), _) => kept,
-            (None, Some(manner)) => Session::open(manner, channel, store).await?,
+            (None, Some(manner)) => Session::open(manner, channel).await?,
             (None, None) => return Err(Failure::NotMcp("its tools have not been listed".into())),
         };
-        let result = session.request(channel, store, "tools/call", params).await;
-        if session.may_go_on() && !channel.is_spent() {
+        let result = session.request(channel, "tools/call", params).await;
+        // Other servers get one request to an instance.
+        if session.manner.sessions == Sessions::Greeted && !channel.is_spent {
             *self.session.lock() = Some(session);
         }
         result
@@ -142,10 +138,37 @@ fn params(call: &Call) -> Map<String, Value> {
         .collect()
 }
 
+impl Failure {
+    fn while_listing(self) -> wasmtime::Result<Result<Listed, LoadError>> {
+        match self {
+            Self::Ended(error) => Err(error),
+            Self::Refused { message, .. } => {
+                Ok(Err(LoadError::Listing(format!("the server refuses it: {}", shown(&message)))))
+            }
+            Self::NotMcp(why) => Ok(Err(LoadError::NotMcp(why))),
+            Self::NoTools(others) => Ok(Err(LoadError::Listing(no_tools(&others)))),
+        }
+    }
+
+    /// Ends a call: the server's error is the tool's, any other is haft's.
+    fn while_calling(self) -> wasmtime::Result<Result<Output, ToolError>> {
+        match self {
+            Self::Ended(error) => Err(error),
+            Self::Refused { code: INVALID_PARAMS, message } => Ok(Err(ToolError::InvalidArguments(message))),
+            Self::Refused { message, .. } => Ok(Err(ToolError::ExecutionFailed(message))),
+            Self::NotMcp(why) => Err(wasmtime::Error::msg(why)),
+            Self::NoTools(others) => Err(wasmtime::Error::msg(no_tools(&others))),
+        }
+    }
+}
+
+fn no_tools(others: &str) -> String {
+    if others.is_empty() { "it has none".into() } else { format!("it has none, only: {others}") }
+}
+
 // The content of a result: text unmodified, binary data as attachments, and a line for everything else. A result
 // marked as an error is the tool's error.
 
-/// Returns the answer in the result of `tools/call`.
 fn answer(result: &Value) -> Result<Output, ToolError> {
     if let Some(kind) = unfinished(result) {
         let why = format!("it answered with `{kind}`; a plugin's call must end with its answer");
@@ -170,7 +193,6 @@ fn unfinished(result: &Value) -> Option<String> {
     kind.map(shown)
 }
 
-/// Returns whether a text contains the data.
 fn is_shown(pieces: &[Piece], data: &Value) -> bool {
     pieces.iter().any(|piece| match piece {
         Piece::Text(text) => serde_json::from_str::<Value>(text).is_ok_and(|shown| shown == *data),
@@ -200,7 +222,6 @@ fn block(block: &Value) -> Vec<Piece> {
     }
 }
 
-/// Returns a resource within the answer.
 fn resource(resource: &Value) -> Vec<Piece> {
     let name = Piece::Text(named(resource));
     match resource.get("text").and_then(Value::as_str) {
@@ -230,7 +251,6 @@ fn named(resource: &Value) -> String {
     ))
 }
 
-/// The destination of the notifications of one call.
 struct News {
     plugin: Arc<str>,
     call: String,
@@ -241,14 +261,7 @@ struct News {
 }
 
 impl News {
-    fn of(call: &Call) -> Self {
-        let (plugin, events, call) = (call.plugin.clone(), call.events.clone(), call.id.clone());
-        Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
-    }
-
-    /// Returns notifications that are not forwarded.
-    fn none() -> Self {
-        let (plugin, call, events) = (Arc::from(""), String::new(), Events::none());
+    fn new(plugin: Arc<str>, call: String, events: Events) -> Self {
         Self { plugin, call, events, told: 0, done: f64::NEG_INFINITY }
     }
 
@@ -330,5 +343,12 @@ mod tests {
         assert_eq!(answer(&twice).ok().map(|output| output.pieces.len()), Some(1));
         let asks = json!({ "resultType": "input_required", "inputRequests": {} });
         assert!(answer(&asks).err().is_some_and(|error| error.to_string().contains("input_required")));
+    }
+
+    #[test]
+    fn wrong_arguments_are_told_as_such() {
+        let error = |code| Failure::Refused { code, message: "no `a`".into() }.while_calling().unwrap().err();
+        assert_eq!(error(INVALID_PARAMS), Some(ToolError::InvalidArguments("no `a`".into())));
+        assert_eq!(error(-32601), Some(ToolError::ExecutionFailed("no `a`".into())));
     }
 }

@@ -21,8 +21,7 @@ use self::bindings::exports::haft::plugin::offers as wit;
 use crate::call::Call;
 use crate::component::listing::Listed;
 use crate::component::offered::{PATH, PROMPTS, READ};
-use crate::contract::answer::{Output, Piece, Structured};
-use crate::contract::guest::{Answer, Guest};
+use crate::contract::guest::{Answer, Guest, Output, Piece, Structured};
 use crate::contract::haft_world;
 use crate::failure::LoadError;
 use crate::instance::state::GuestState;
@@ -35,7 +34,6 @@ use haft_core::tool::ToolError;
 /// The interface, without its version.
 const INTERFACE: &str = "haft:plugin/offers@";
 
-/// Returns whether an export is the interface, in any version.
 pub(crate) fn is_interface(name: &str) -> bool {
     name.starts_with(INTERFACE)
 }
@@ -45,14 +43,12 @@ pub(crate) fn is_exported(exports: &[&str]) -> Result<bool, LoadError> {
     haft_world::has(exports, INTERFACE)
 }
 
-/// A guest that offers something beside its tools.
 pub(crate) struct Offering {
     guest: Box<dyn Guest>,
     instance: Instance,
 }
 
 impl Offering {
-    /// Returns `guest`, which is `instance` of a component that exports the interface.
     pub(crate) fn new(guest: Box<dyn Guest>, instance: Instance) -> Self {
         Self { guest, instance }
     }
@@ -73,7 +69,6 @@ impl Guest for Offering {
         Ok(Offers { prompts: prompts.into_iter().map(prompt).collect(), resources })
     }
 
-    /// Returns a prompt, reads a resource, or runs a tool.
     async fn call(&self, store: &mut Store<GuestState>, call: &Call) -> Answer {
         let prompt = call.tool.strip_prefix(PROMPTS);
         if prompt.is_none() && call.tool != READ {

@@ -27,7 +27,6 @@
 //! future within another type, except the results `tuple<stream<T>, future<result<_, string>>>` and `result`; the
 //! error names the reason.
 
-mod answer;
 mod decode;
 mod docs;
 mod encode;
@@ -61,7 +60,6 @@ use haft_core::tool::{Schema, ToolError};
 /// The interface of a hook; its version follows.
 const HOOKS: &str = "haft:plugin/hooks@";
 
-/// The contract of functions that are tools.
 pub(crate) const KIND: Kind = Kind {
     contract: Contract::Typed,
     is_exported: |exports| Ok(!exports.iter().all(|name| exports::is_hidden(name))),
@@ -72,7 +70,6 @@ pub(crate) const KIND: Kind = Kind {
     result_cost: size_of::<Val>(),
 };
 
-/// The contract of the two functions of a hook.
 pub(crate) const HOOK: Kind = Kind {
     contract: Contract::Hook,
     is_exported: |exports| haft_world::has(exports, HOOKS),
@@ -96,7 +93,6 @@ fn link(Linked { pre, .. }: &Linked<'_>) -> MakeGuest {
     })
 }
 
-/// A function, whose index and types are resolved at the first call.
 struct Function {
     exported: Exported,
     resolved: OnceLock<Option<ResolvedFunction>>,
@@ -141,8 +137,10 @@ async fn call_resolved(
     streams::open(store, &resolved.signature.params, &mut arguments)?;
     function.call_async(&mut *store, &arguments, &mut results).await?;
     match (&resolved.signature.returned, results.pop()) {
-        (Returned::Streamed(streamed), Some(value)) => streams::receive(store, streamed, value, most).await,
-        (returned, value) => Ok(answer::from_returned(returned, value)?),
+        (Returned::Streamed(later, refusal), Some(value)) => {
+            streams::receive(store, (later, refusal), value, most).await
+        }
+        (returned, value) => Ok(encode::from_returned(returned, value)?),
     }
 }
 
@@ -156,8 +154,6 @@ impl Function {
     }
 }
 
-// The tools of typed functions: names, descriptions and schemas, or the reason why a function cannot be a tool.
-
 /// Maximum size of one schema in bytes. A type that is used ten times occurs ten times in the schema and in every
 /// prompt.
 const MAX_SCHEMA: usize = 64 << 10;
@@ -165,7 +161,6 @@ const MAX_SCHEMA: usize = 64 << 10;
 /// Maximum number of functions that are reported as uncallable.
 const MAX_UNCALLABLE: usize = 100;
 
-/// Returns the tools of a component's functions.
 fn listing(
     component: &Component,
     sections: &Sections,
@@ -226,7 +221,6 @@ fn tool(exported: &Exported, docs: Option<&FunctionDocs<'_>>) -> Result<ToolDef,
     })
 }
 
-/// Returns the description of a function without documentation.
 fn default_description(exported: &Exported) -> String {
     match &exported.interface {
         Some(interface) => format!("The function `{}` of `{interface}`.", exported.function),

@@ -34,7 +34,6 @@ impl Place {
         }
     }
 
-    /// Returns a location, if the file has a name.
     pub(crate) fn new(file: &str, line: u32) -> Option<Self> {
         (!file.is_empty()).then(|| Self { file: file.to_owned(), line })
     }
@@ -42,7 +41,7 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let file = end_of(&one_line(&self.file));
+        let file = end_of(&one_line(&self.file), MAX_NAME);
         if self.line == 0 { f.write_str(&file) } else { write!(f, "{file}:{}", self.line) }
     }
 }
@@ -58,10 +57,12 @@ impl fmt::Display for Frame {
     }
 }
 
-/// Returns the end of a path, which is more informative than its beginning.
-fn end_of(path: &str) -> String {
-    let beyond = path.chars().count().saturating_sub(MAX_NAME);
-    if beyond == 0 { path.to_owned() } else { ['…'].into_iter().chain(path.chars().skip(beyond)).collect() }
+/// Returns the last `most` characters of a text, which are more informative than the first.
+pub(crate) fn end_of(text: &str, most: usize) -> String {
+    match text.chars().count().saturating_sub(most) {
+        0 => text.to_owned(),
+        beyond => ['…'].into_iter().chain(text.chars().skip(beyond)).collect(),
+    }
 }
 
 // Whether a file is the author's own, or that of a language's library or a dependency. A mistake is usually in the

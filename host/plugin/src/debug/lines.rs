@@ -18,7 +18,6 @@ const MAX_PLAIN: u64 = 16 << 20;
 /// The table of one core module.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Lines {
-    /// The hash of the code that it is of.
     pub(super) code: u64,
     functions: Vec<String>,
     files: Vec<String>,
@@ -87,7 +86,6 @@ impl Writer {
     }
 }
 
-/// Returns the index of a value in its list. Appends a new value.
 fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mut Vec<T>, item: &T) -> u32 {
     if let Some(number) = known.get(item) {
         return *number;
@@ -98,7 +96,6 @@ fn number<T: Clone + Eq + std::hash::Hash>(known: &mut HashMap<T, u32>, all: &mu
     number
 }
 
-/// Returns the section's content.
 pub(super) fn encode(tables: &[Lines]) -> io::Result<Vec<u8>> {
     let mut plain = Vec::new();
     ciborium::into_writer(tables, &mut plain).map_err(io::Error::other)?;

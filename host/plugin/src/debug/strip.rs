@@ -11,7 +11,6 @@ const MAX_DEPTH: usize = 8;
 /// The version field of a core module's preamble, in which a component has another value.
 const CORE: [u8; 4] = [1, 0, 0, 0];
 
-/// Bytes of the preamble of a module or a component.
 const PREAMBLE: usize = 8;
 
 /// Ids of sections. The numbers of the last two mean something else in a core module.
@@ -29,9 +28,7 @@ pub(crate) fn for_compiler(bytes: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Returns a component or module without the custom sections that `goes` accepts, at every depth.
-///
-/// # Errors
-/// A section ends beyond the file, or a custom section has no name.
+/// Errors: A section ends beyond the file, or a custom section has no name.
 pub(crate) fn without(bytes: &[u8], goes: &dyn Fn(&str) -> bool) -> Result<Vec<u8>, BinaryReaderError> {
     copy(bytes, goes, 0)
 }

@@ -6,10 +6,9 @@ use std::ops::Range;
 
 use wasmtime::WasmBacktrace;
 
-use super::dwarf::Debug;
+use super::dwarf::{self, Debug, Module};
 use super::frame::Frame;
 use super::lines::{self, Lines};
-use super::modules::{self, Module};
 use super::{LINES_SECTION, strip};
 use haft_core::sync::Lock;
 
@@ -28,18 +27,12 @@ pub(crate) struct Stack(Vec<usize>);
 pub(crate) struct Symbols(Lock<HashMap<Stack, Vec<Frame>>>);
 
 impl Stack {
-    /// Returns the stack of the guest of `error`.
     pub(crate) fn of(error: &wasmtime::Error) -> Self {
         error.downcast_ref::<WasmBacktrace>().map_or_else(Self::default, Self::from)
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Returns the frames of the author's, innermost first.
-    pub(crate) fn resolve(&self, symbolizer: &Symbolizer<'_>) -> Vec<Frame> {
-        self.0.iter().flat_map(|offset| symbolizer.frames(*offset)).take(MAX_FRAMES).collect()
     }
 
     /// Returns every function on the stack, outermost first, by its known name.
@@ -74,20 +67,21 @@ impl Symbols {
         if stack.is_empty() || self.0.lock().len() >= MAX_STACKS {
             return Vec::new();
         }
-        let frames = read().map(|bytes| stack.resolve(&Symbolizer::new(&bytes))).unwrap_or_default();
+        let resolved = |bytes: Vec<u8>| {
+            let symbolizer = Symbolizer::new(&bytes);
+            stack.0.iter().flat_map(|offset| symbolizer.frames(*offset)).take(MAX_FRAMES).collect()
+        };
+        let frames: Vec<Frame> = read().map(resolved).unwrap_or_default();
         self.0.lock().insert(stack.clone(), frames.clone());
         frames
     }
 }
-
-// Maps addresses in a component to stack frames.
 
 /// The debugging information of one component, while its bytes are in memory.
 pub(crate) struct Symbolizer<'a> {
     parts: Vec<Part<'a>>,
 }
 
-/// One core module of the component.
 struct Part<'a> {
     module: Module<'a>,
     /// The range of the code in the compiled code.
@@ -97,11 +91,10 @@ struct Part<'a> {
 }
 
 impl<'a> Symbolizer<'a> {
-    /// Reads a component.
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         let compiled = strip::for_compiler(bytes);
-        let (modules, sections) = modules::read(bytes, LINES_SECTION);
-        let (compiled, _) = modules::read(&compiled, LINES_SECTION);
+        let (modules, sections) = dwarf::read(bytes, LINES_SECTION);
+        let (compiled, _) = dwarf::read(&compiled, LINES_SECTION);
         let mut tables: Vec<Lines> = sections.into_iter().flat_map(lines::decode).collect();
         let part = |(module, compiled): (Module<'a>, Module<'_>)| {
             let hash = module.hash(bytes);

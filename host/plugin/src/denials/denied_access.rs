@@ -1,23 +1,25 @@
-//! The accesses that a guest attempted without a grant: the source of hints. Stores a few examples of each kind,
-//! regardless of the number of attempts.
+//! The accesses that a guest attempted without a grant, and the decisions about its network access: the sources of
+//! hints. Stores a few examples of each kind, regardless of the number of attempts.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::fmt::Display;
+use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use haft_core::grant::{Grant, Reach, normalise};
+use haft_core::event::{Event, Events};
+use haft_core::grant::{AddressError, Destination, Grant, Reach, normalise};
+use haft_core::sync::Lock;
 
 #[derive(Clone, Debug, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "independent notes")]
 pub(crate) struct DeniedAccess {
     /// The guest read its environment, which is empty.
     pub(crate) environment: bool,
-    /// Granted directories that could not be opened.
     unopened: Vec<UnopenedDirectory>,
     /// Whether the guest has its preopened directories.
     pub(crate) opened: bool,
-    /// Directories that the guest was refused to read.
     pub(crate) reads: PathSamples,
-    /// Directories that the guest was refused to write.
     pub(crate) writes: PathSamples,
     /// Links in a granted directory that point outside all granted directories and were to be followed.
     pub(crate) escaping_links: PathSamples,
@@ -146,7 +148,6 @@ impl PathSamples {
     /// Maximum number of bytes of a path: the longest path of Linux.
     const MAX_LENGTH: usize = 4096;
 
-    /// Records a path if there is room.
     pub(crate) fn record(&mut self, text: impl Into<PathBuf>) {
         let text = text.into();
         if self.0.len() < Self::MAX && text.as_os_str().len() <= Self::MAX_LENGTH {
@@ -154,7 +155,6 @@ impl PathSamples {
         }
     }
 
-    /// Returns the recorded paths, in order.
     pub(crate) fn iter(&self) -> impl Iterator<Item = std::path::Display<'_>> {
         self.paths().map(Path::display)
     }
@@ -181,6 +181,108 @@ pub(crate) enum Protection {
     ReadOnly,
     /// The path may be neither read nor written.
     Hidden,
+}
+
+// The decisions about a guest's network access, in order, and those that a user could change. For a request they hold
+// the method and the destination only: the rest may hold secrets.
+
+/// Maximum number of recorded decisions of one call, which bounds a guest in a loop.
+const MAX_DECISIONS: usize = 100;
+
+/// Maximum number of characters of a decision: a host name may have 253.
+const MAX_LENGTH: usize = 400;
+
+/// Refusals that are kept; `hints` shows as many.
+const MAX_REFUSALS: usize = 4;
+
+/// The decisions for one guest. Clones share the decisions, because wasmtime owns some of the deciding callbacks.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct NetworkDecisions(Arc<Lock<DecisionList>>);
+
+#[derive(Debug, Default)]
+struct DecisionList {
+    lines: Vec<String>,
+    more: usize,
+    refusals: Vec<Refusal>,
+    connections: PathSamples,
+    listened: bool,
+}
+
+/// The reason why a guest's request was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Host(Destination),
+    /// The destination is blocked by `fetch_block`.
+    Blocked(Destination),
+    /// The destination is granted, but its address is not permitted.
+    Address(Destination, IpAddr, AddressError),
+    /// A refusal that no grant would change, in one line.
+    Other(String),
+}
+
+impl NetworkDecisions {
+    pub(crate) fn allow(&self, what: impl Display) {
+        self.0.lock().push(&format!("allowed {what}"));
+    }
+
+    pub(crate) fn refuse(&self, what: impl Display, why: impl Display) {
+        self.0.lock().push(&format!("refused {what}: {why}"));
+    }
+
+    /// Records a refusal for the hints, if it is new and there is room.
+    pub(crate) fn hint(&self, refusal: Refusal) {
+        let refusals = &mut self.0.lock().refusals;
+        if refusals.len() < MAX_REFUSALS && !refusals.contains(&refusal) {
+            refusals.push(refusal);
+        }
+    }
+
+    /// Records the address of a refused connection for the hints; `None` for an attempt to listen.
+    pub(crate) fn refuse_address(&self, connection: Option<SocketAddr>) {
+        let mut list = self.0.lock();
+        match connection {
+            Some(address) => list.connections.record(address.to_string()),
+            None => list.listened = true,
+        }
+    }
+
+    /// Returns the addresses of refused connections, in order, and whether the guest tried to listen.
+    pub(crate) fn refused_addresses(&self) -> (Vec<String>, bool) {
+        let list = self.0.lock();
+        (list.connections.iter().map(|address| address.to_string()).collect(), list.listened)
+    }
+
+    /// Returns the decisions, each in one line; the last line has the number of omitted ones.
+    pub(crate) fn list(&self) -> Vec<String> {
+        let list = self.0.lock();
+        let more = (list.more > 0).then(|| format!("and {} decisions more", list.more));
+        list.lines.iter().cloned().chain(more).collect()
+    }
+
+    /// Removes all decisions after their emission.
+    pub(crate) fn clear(&self) {
+        *self.0.lock() = DecisionList::default();
+    }
+
+    pub(crate) fn emit_to(&self, call: &str, events: &Events) {
+        for decision in self.list() {
+            events.emit(|| Event::Decided { call: call.to_owned(), decision });
+        }
+    }
+
+    pub(crate) fn refusals(&self) -> Vec<Refusal> {
+        self.0.lock().refusals.clone()
+    }
+}
+
+impl DecisionList {
+    fn push(&mut self, line: &str) {
+        if self.lines.len() < MAX_DECISIONS {
+            self.lines.push(line.chars().take(MAX_LENGTH).collect());
+        } else {
+            self.more += 1;
+        }
+    }
 }
 
 #[cfg(test)]
@@ -213,5 +315,18 @@ mod tests {
         let mut reads = ["/nowhere/outside".to_owned(), directory.path().display().to_string()];
         reads.sort();
         assert_eq!(shown(&denied.reads), reads);
+    }
+
+    #[test]
+    fn decisions_are_few_and_short() {
+        let decisions = NetworkDecisions::default();
+        decisions.refuse("x".repeat(1000), "it is long");
+        (0..1000).for_each(|number| decisions.allow(number));
+        (0..1000).for_each(|number| decisions.hint(Refusal::Other(number.to_string())));
+        let list = decisions.list();
+        assert_eq!(list.len(), 101);
+        assert_eq!(list[0].len(), 400);
+        assert_eq!(list[99..], ["allowed 98", "and 901 decisions more"]);
+        assert_eq!(decisions.refusals().len(), 4);
     }
 }

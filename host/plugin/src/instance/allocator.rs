@@ -51,7 +51,6 @@ const WARM_STACK: usize = 64 << 10;
 /// Number of unused slots with resident memory.
 const WARM_SLOTS: u32 = 16;
 
-/// Returns the settings of an engine whose instances use a pool or separately mapped memory.
 pub(crate) fn config(pooling: bool) -> Config {
     let mut config = Config::new();
     config.epoch_interruption(true).max_wasm_stack(GUEST_STACK).async_stack_size(ASYNC_STACK);

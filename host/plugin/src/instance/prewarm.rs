@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::call::Call;
 use crate::instance::Instance;
 use crate::plugin::PluginShared;
-use crate::threads::landlock;
+use crate::threads::writable::Writable;
 use haft_core::grant::Grant;
 use haft_core::limit::Limits;
 
@@ -45,7 +45,7 @@ impl PluginShared {
     /// Requests an instance for a call with these rights and limits, created once the plugin is quiet, unless one is
     /// idle.
     pub(crate) fn prewarm_later(plugin: &Arc<Self>, grant: Arc<Grant>, limits: Limits) {
-        let is_in_use = plugin.engine.prewarms() && plugin.calls.load(Ordering::Relaxed) > 1;
+        let is_in_use = plugin.engine.0.options.prewarm && plugin.calls.load(Ordering::Relaxed) > 1;
         if !is_in_use
             || plugin.reuse.is_some()
             || plugin.idle.has(&grant, &limits)
@@ -58,7 +58,7 @@ impl PluginShared {
             let Some(plugin) = wait_until_quiet(&weak).await else { return };
             let (engine, prewarming) = (plugin.engine.clone(), Prewarming(plugin));
             // No call has begun: the guest's start-up code gets no directory.
-            engine.threads().start(&landlock::write_nowhere(), move |handle| {
+            engine.threads().start(&Writable::default(), move |handle| {
                 handle.block_on(prewarming.0.prewarm(&grant, &limits));
             });
         });
@@ -68,7 +68,7 @@ impl PluginShared {
     /// or requested directories, and none with a large memory.
     async fn prewarm(&self, grant: &Arc<Grant>, limits: &Limits) {
         let (Ok(linked), Some(slot)) = (self.linked(), self.engine.idle_slot()) else { return };
-        let _ticking = self.engine.clock().keep_ticking();
+        let _ticking = self.engine.0.clock.keep_ticking();
         let call = Arc::new(Call::none(&self.name, grant, limits));
         match Instance::create(&self.engine, linked, &self.belongings, &call).await {
             Ok(instance) if !instance.has_reached_out() && instance.state().budget.used() <= MAX_MEMORY => {

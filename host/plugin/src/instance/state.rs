@@ -12,14 +12,12 @@ use crate::contract::act::consent::Consent;
 use crate::contract::haft_host::HostFunctions;
 use crate::denials::denied_access::DeniedAccess;
 use crate::threads::turns::Turn;
-use crate::wasi::basics::Basics;
 use crate::wasi::capability::{Capability, HasCapability, MAX_RESOURCES, NewGuest, Shared, View};
-use crate::wasi::config::host::Configuration;
+use crate::wasi::config::Configuration;
 use crate::wasi::environment::Environment;
 use crate::wasi::files::FileState;
 use crate::wasi::http::Http;
 use crate::wasi::keyvalue::KeyValues;
-use crate::wasi::logging::Logging;
 use crate::wasi::network::Sockets;
 use crate::wasi::stdio::Stdio;
 use haft_core::limit::Limits;
@@ -39,17 +37,14 @@ const MAX_TABLES: usize = 256;
 /// Defines the store's data by a list of capabilities.
 macro_rules! capabilities {
     ($($name:ident: $capability:ty,)*) => {
-        /// The data of a guest's store.
         pub(crate) struct GuestState {
             pub(crate) shared: Shared,
             pub(crate) budget: Budget,
-            /// The guest's turn on a processor during a long computation.
             pub(crate) turn: Turn,
             $(pub(crate) $name: $capability,)*
         }
 
         impl GuestState {
-            /// Returns the state of a new guest.
             pub(crate) fn new(guest: &NewGuest<'_>, turn: Turn) -> Self {
                 $(let mut $name = <$capability>::new(guest);)*
                 let mut wasi = WasiCtxBuilder::new();
@@ -59,7 +54,6 @@ macro_rules! capabilities {
                 Self { shared, budget: Budget::new(&guest.call.limits), turn, $($name,)* }
             }
 
-            /// Begins a call.
             pub(crate) fn begin(&mut self, call: Arc<Call>) {
                 self.shared.call = ActiveCall::new(call);
                 $(self.$name.begin(&self.shared.call);)*
@@ -84,7 +78,6 @@ macro_rules! capabilities {
             Ok(())
         }
 
-        /// Returns whether few components import the interface.
         pub(crate) fn has_later(interface: &str) -> bool {
             [$(<$capability>::has_later(interface)),*].contains(&true)
         }
@@ -104,17 +97,15 @@ macro_rules! capabilities {
     };
 }
 
-// Ordered: of two that link an interface of WASI 0.3 the later one counts, and `Basics` links some that other
+// Ordered: of two that link an interface of WASI 0.3 the later one counts, and `Environment` links some that other
 // capabilities have.
 capabilities! {
-    basics: Basics,
-    stdio: Stdio,
     environment: Environment,
+    stdio: Stdio,
     sockets: Sockets,
     files: FileState,
     http: Http,
     host: HostFunctions,
-    logging: Logging,
     config: Configuration,
     keyvalue: KeyValues,
     consent: Consent,
@@ -145,7 +136,6 @@ impl WasiHttpView for GuestState {
     }
 }
 
-/// Memory and table limits, and the exceeded one.
 pub(crate) struct Budget {
     memory: usize,
     used: usize,
@@ -157,9 +147,7 @@ pub(crate) struct Budget {
 /// A limit of [`Budget`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ExceededLimit {
-    /// The limit of all memories together.
     Memory,
-    /// [`MAX_TABLE_ELEMENTS`].
     Tables,
 }
 

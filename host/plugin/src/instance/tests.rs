@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::call::Arguments;
 use crate::threads::Threads;
-use crate::threads::shares::Tenant;
+use crate::threads::permits::Tenant;
 use crate::threads::writable::Writable;
 use crate::wasi::files::named;
 use crate::{EngineOptions, LandlockState};
@@ -70,6 +70,7 @@ impl MismatchedGuest {
         let threads = self.threads();
         let done = async move {
             let permit = threads
+                .permits
                 .acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new())
                 .await
                 .unwrap();

@@ -10,8 +10,6 @@ mod platform;
 
 use std::sync::OnceLock;
 
-use crate::threads::writable::Writable;
-
 /// The Landlock restrictions that the kernel of this machine enforces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LandlockState {
@@ -53,8 +51,3 @@ impl std::fmt::Display for LandlockState {
 pub(crate) type FirstState = OnceLock<LandlockState>;
 
 pub(crate) use self::platform::LandlockRules;
-
-/// Returns no writable directories: for guests that list their tools, and for prewarmed instances.
-pub(crate) fn write_nowhere() -> Writable {
-    Writable::default()
-}

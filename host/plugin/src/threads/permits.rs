@@ -1,15 +1,18 @@
-//! Permits to run a guest: a bounded number of concurrent guests, shared between plugins and clients (`shares`) so
+//! Permits to run a guest: a bounded number of concurrent guests, shared between plugins and clients so
 //! that none starves another. Further calls wait in a bounded queue, each at most for its own time limit.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::Hash;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::threads::shares::{Shares, Tenant};
 use haft_core::sync::Lock;
+use haft_core::tool::Client;
 
 /// Maximum number of concurrent guests. Each holds a thread, a memory and a few file descriptors. One client of one
 /// plugin gets at most a third.
@@ -34,7 +37,6 @@ struct Queue {
     waiting: Shares,
     /// The waiting calls, in the order of their numbers.
     waiters: VecDeque<Waiter>,
-    /// The number of bytes of their arguments.
     bytes: usize,
     next: u64,
 }
@@ -110,7 +112,6 @@ impl Permits {
         }
     }
 
-    /// Gives permits to the waiting calls that may have one.
     fn grant_waiting(&self) {
         let ready = self.0.lock().ready();
         for waiter in ready {
@@ -126,7 +127,6 @@ impl Queue {
         self.waiting.has(tenant) == 0 && self.running.take(tenant)
     }
 
-    /// Queues one more call, if there is room.
     fn enter(&mut self, tenant: Tenant, bytes: usize) -> Result<(u64, oneshot::Receiver<Permit>), NoPermit> {
         if self.bytes.saturating_add(bytes) > MAX_WAITING_BYTES {
             return Err(NoPermit::Full);
@@ -168,7 +168,6 @@ impl Queue {
         ready
     }
 
-    /// Removes a call that no longer waits.
     fn leave(&mut self, number: u64) {
         if let Ok(at) = self.waiters.binary_search_by_key(&number, |waiter| waiter.number) {
             self.remove(at);
@@ -202,13 +201,99 @@ impl Drop for QueuedWait<'_> {
     }
 }
 
+/// The unit of sharing: one client's use of one plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Tenant {
+    pub(crate) plugin: u64,
+    pub(crate) client: Client,
+}
+
+impl Tenant {
+    /// haft itself, which asks plugins for their tools.
+    pub(crate) const HAFT: Self = Self { plugin: 0, client: Client::HAFT };
+
+    /// Returns a number that no other plugin has.
+    pub(crate) fn plugin() -> u64 {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        NEXT.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+/// The number of free permits, and the number of each tenant.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    free: usize,
+    /// No count is zero, so that the number of entries is bounded.
+    taken: HashMap<Tenant, usize>,
+    /// The sums by plugin and by client.
+    of_plugins: HashMap<u64, usize>,
+    of_clients: HashMap<Client, usize>,
+}
+
+impl Shares {
+    pub(crate) fn new(count: usize) -> Self {
+        let (taken, of_plugins, of_clients) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { free: count, taken, of_plugins, of_clients }
+    }
+
+    /// Takes one permit, if enough remain for others: the free ones must exceed the tenant's own plus all of its
+    /// plugin or its client, whichever has more. One client of one plugin thus gets a third of all, and a plugin or
+    /// a client less than half. A tenant without a permit gets one while any is free: the more tenants, the fewer
+    /// each may have. (Dynamic thresholds, as switches use them for their buffers: Choudhury and Hahne, 1998.)
+    pub(crate) fn take(&mut self, tenant: Tenant) -> bool {
+        let of_client = self.of_clients.get(&tenant.client).copied().unwrap_or_default();
+        let admits = self.has(tenant) + self.of_plugin(tenant.plugin).max(of_client) < self.free;
+        if admits {
+            self.free -= 1;
+            *self.taken.entry(tenant).or_default() += 1;
+            *self.of_plugins.entry(tenant.plugin).or_default() += 1;
+            *self.of_clients.entry(tenant.client).or_default() += 1;
+        }
+        admits
+    }
+
+    pub(crate) fn give_back(&mut self, tenant: Tenant) {
+        if take_one(&mut self.taken, tenant) {
+            take_one(&mut self.of_plugins, tenant.plugin);
+            take_one(&mut self.of_clients, tenant.client);
+            self.free += 1;
+        }
+    }
+
+    /// Returns whether every tenant of the plugin would be refused now, even a tenant without a permit.
+    pub(crate) fn is_full(&self, plugin: u64) -> bool {
+        self.of_plugin(plugin) >= self.free
+    }
+
+    pub(crate) fn of_plugin(&self, plugin: u64) -> usize {
+        self.of_plugins.get(&plugin).copied().unwrap_or_default()
+    }
+
+    pub(crate) fn plugins(&self) -> usize {
+        self.of_plugins.len()
+    }
+
+    pub(crate) fn has(&self, tenant: Tenant) -> usize {
+        self.taken.get(&tenant).copied().unwrap_or_default()
+    }
+}
+
+/// Takes one from a count, and removes a count of zero. Returns whether there was one.
+fn take_one<K: Eq + Hash>(counts: &mut HashMap<K, usize>, key: K) -> bool {
+    let Entry::Occupied(mut count) = counts.entry(key) else { return false };
+    *count.get_mut() -= 1;
+    if *count.get() == 0 {
+        count.remove();
+    }
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use std::pin::{Pin, pin};
     use std::task::{Context, Poll, Waker};
 
     use super::*;
-    use haft_core::tool::Client;
 
     const LONG: Duration = Duration::from_mins(5);
 
@@ -222,7 +307,6 @@ mod tests {
         permits.acquire(tenant(plugin), || 0, time, &CancellationToken::new()).await
     }
 
-    /// Returns the result of a wait, if it is over.
     fn now(waiting: Pin<&mut impl Future<Output = PermitResult>>) -> Option<PermitResult> {
         match waiting.poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(result) => Some(result),
@@ -230,7 +314,6 @@ mod tests {
         }
     }
 
-    /// Takes the maximum number of permits of a plugin.
     fn all(permits: &Permits, plugin: u64) -> Vec<Permit> {
         std::iter::from_fn(|| now(pin!(acquire(permits, plugin, LONG)))?.ok()).collect()
     }
@@ -329,5 +412,35 @@ mod tests {
         drop(taken);
         drop(gone);
         assert_eq!(all(&permits, 1).len(), 22);
+    }
+
+    fn take_all(shares: &mut Shares, plugin: u64, client: Client) -> usize {
+        (0..1000).take_while(|_| shares.take(Tenant { plugin, client })).count()
+    }
+
+    /// S08: a later tenant gets a share: another plugin, another client or both.
+    #[test]
+    fn nobody_takes_everything() {
+        let mut shares = Shares::new(64);
+        let (first, second) = (Client::another(), Client::another());
+        assert_eq!(take_all(&mut shares, 1, first), 22);
+        assert_eq!(take_all(&mut shares, 1, second), 7, "another client of the same plugin");
+        assert_eq!(take_all(&mut shares, 2, first), 5, "the same client by another plugin");
+        assert_eq!(take_all(&mut shares, 2, second), 8, "another client by another plugin");
+        for plugin in 3..10 {
+            assert!(take_all(&mut shares, plugin, Client::another()) > 0, "{plugin}: {shares:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken() {
+        let mut shares = Shares::new(3);
+        let tenant = Tenant { plugin: 1, client: Client::default() };
+        assert_eq!(take_all(&mut shares, 1, tenant.client), 1);
+        shares.give_back(tenant);
+        assert_eq!((shares.has(tenant), shares.free), (0, 3));
+        shares.give_back(tenant);
+        assert_eq!(shares.free, 3, "nothing is given back twice");
+        assert!(shares.take(tenant) && shares.taken.len() == 1);
     }
 }

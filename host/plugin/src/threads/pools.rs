@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-use crate::threads::landlock::{FirstState, LandlockRules, LandlockState, write_nowhere};
+use crate::threads::landlock::{FirstState, LandlockRules, LandlockState};
 use crate::threads::writable::{Extent, Writable};
 use haft_core::sync::Lock;
 
@@ -27,13 +27,11 @@ thread_local! {
 }
 
 pub(crate) struct ThreadPools {
-    /// The most recently used is last.
     pools: Lock<Vec<Arc<Pool>>>,
     verdict: Arc<FirstState>,
     threads: usize,
 }
 
-/// Threads with equal Landlock rules.
 pub(crate) struct Pool {
     extent: Extent,
     runtime: Option<Runtime>,
@@ -78,7 +76,7 @@ impl ThreadPools {
     pub(crate) fn state(&self) -> LandlockState {
         let failed = |reason: String| LandlockState::None { reason };
         if self.verdict.get().is_none() {
-            let rules = LandlockRules::new(&write_nowhere());
+            let rules = LandlockRules::new(&Writable::default());
             let verdict = self.verdict.clone();
             let tried = std::thread::Builder::new()
                 .name("haft-landlock".into())
@@ -93,7 +91,6 @@ impl ThreadPools {
 }
 
 impl Confinement {
-    /// Restricts the calling thread, once.
     fn enter(&self) -> Result<(), String> {
         if !IS_RESTRICTED.get() {
             self.rules.restrict_thread(&self.verdict)?;
@@ -128,9 +125,7 @@ impl Pool {
     }
 
     /// Polls `work` once on the calling thread, which is restricted from then on.
-    ///
-    /// # Errors
-    /// The reason why the thread cannot be restricted.
+    /// Errors: The reason why the thread cannot be restricted.
     pub(crate) fn poll_inline<W: Future + ?Sized>(
         &self,
         work: Pin<&mut W>,

@@ -1,7 +1,9 @@
 use std::fs;
 
+use tokio_util::sync::CancellationToken;
+
 use super::*;
-use crate::threads::landlock::write_nowhere;
+use crate::threads::permits::Tenant;
 
 /// WA02: work of haft for a guest has haft's own rights, regardless of the thread that first
 /// requested it.
@@ -12,6 +14,7 @@ fn what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
     let (own, path) = (threads.for_guests(), file.clone());
     let done = async {
         let permit = threads
+            .permits
             .acquire(Tenant::HAFT, || 0, Duration::from_mins(1), &CancellationToken::new())
             .await
             .unwrap();
@@ -19,7 +22,7 @@ fn what_haft_does_for_a_guest_is_not_held_to_the_guests_directories() {
             let written = handle.block_on(own.run(move || fs::write(path, "written")));
             drop(sender.send(written.unwrap()));
         };
-        threads.run(permit, write_nowhere(), work).await
+        threads.run(permit, Writable::default(), work).await
     };
     let runtime = Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(done).unwrap().unwrap();

@@ -84,7 +84,6 @@ impl Writable {
         &self.0.private
     }
 
-    /// Returns the directories that could not be opened, and the reasons.
     pub(crate) fn missing(&self) -> &[(&'static str, String)] {
         &self.0.missing
     }
@@ -104,7 +103,6 @@ impl Writable {
         }
     }
 
-    /// Returns the directories that the call may write.
     pub(crate) fn extent(&self) -> Extent {
         if self.0.everywhere {
             return Extent::Everywhere;
@@ -112,7 +110,6 @@ impl Writable {
         Extent::Below(self.opened().map(|(_, identity)| *identity).collect())
     }
 
-    /// Returns whether the call may write nowhere.
     pub(crate) fn is_nowhere(&self) -> bool {
         !self.0.everywhere && self.0.roots.is_empty()
     }

@@ -10,8 +10,7 @@ use wasmtime_wasi::{WasiCtx, WasiCtxBuilder, WasiView};
 use wasmtime_wasi_http::WasiHttpView;
 
 use crate::call::{ActiveCall, Call};
-use crate::denials::denied_access::DeniedAccess;
-use crate::denials::network_decisions::NetworkDecisions;
+use crate::denials::denied_access::{DeniedAccess, NetworkDecisions};
 use crate::options::Belongings;
 use crate::threads::OwnThreads;
 use crate::wasi::files::protected::ProtectedPaths;
@@ -22,9 +21,7 @@ use haft_core::limit::Limits;
 /// file descriptor of haft.
 pub(crate) const MAX_RESOURCES: usize = 1000;
 
-/// A set of imports, and a guest's data for it.
 pub(crate) trait Capability: Sized + Send + 'static {
-    /// Creates the data of a new guest.
     fn new(guest: &NewGuest<'_>) -> Self;
 
     /// Links the interfaces except those of [`has_later`](Self::has_later).
@@ -45,19 +42,16 @@ pub(crate) trait Capability: Sized + Send + 'static {
     /// Configures wasmtime's own part of the capability.
     fn configure(&self, _: &mut WasiCtxBuilder, _: &Call) {}
 
-    /// Begins a call.
     fn begin(&mut self, _: &ActiveCall) {}
 
     /// Ends a call; the guest may serve another call.
     fn renew(&mut self, _: &Limits) {}
 }
 
-/// A store's data with a capability.
 pub(crate) trait HasCapability<C>: WasiView + WasiHttpView + Send + 'static {
     fn view(&mut self) -> View<'_, C>;
 }
 
-/// A capability's view of a guest's store.
 pub(crate) struct View<'a, C> {
     pub(crate) shared: &'a mut Shared,
     pub(crate) own: &'a mut C,
@@ -74,7 +68,6 @@ impl<C: Send + 'static> HasData for Has<C> {
 pub(crate) struct Shared {
     pub(crate) wasi: WasiCtx,
     pub(crate) table: ResourceTable,
-    /// The guest's call.
     pub(crate) call: ActiveCall,
     pub(crate) denied: DeniedAccess,
     pub(crate) decisions: NetworkDecisions,
@@ -82,7 +75,6 @@ pub(crate) struct Shared {
     pub(crate) is_location_known: bool,
 }
 
-/// The parts of a new guest.
 pub(crate) struct NewGuest<'a> {
     pub(crate) call: &'a Arc<Call>,
     pub(crate) belongings: &'a Belongings,

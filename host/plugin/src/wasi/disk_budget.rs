@@ -29,11 +29,9 @@ pub(crate) struct Disk {
     /// The errno of a failed write to a stream, until the guest requests it; 0 for none. C libraries of guests
     /// report only that a stream failed.
     failed: AtomicI32,
-    /// The further limit of a private directory.
     private: Option<Private>,
 }
 
-/// Returns whether a call may continue.
 pub(crate) type GoesOn = Arc<dyn Fn() -> bool + Send + Sync>;
 
 /// The quota of a private directory, and the limit of the call that writes there.
@@ -44,7 +42,6 @@ struct Private {
 }
 
 impl Disk {
-    /// Creates a budget of `limit` bytes.
     pub(crate) fn new(limit: u64) -> Self {
         Self {
             left: AtomicU64::new(limit),
@@ -59,7 +56,6 @@ impl Disk {
         Self { private: Some(Private { call, quota, goes_on }), ..Self::new(0) }
     }
 
-    /// Prepares the budget for another call.
     pub(crate) fn renew(&self, limit: u64) {
         self.left.store(limit, Ordering::Relaxed);
         self.exceeded.store(false, Ordering::Relaxed);
@@ -81,12 +77,10 @@ impl Disk {
         }
     }
 
-    /// Returns whether a write was refused.
     pub(crate) fn is_exceeded(&self) -> bool {
         self.exceeded.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, or nothing if less remains.
     fn charge(&self, bytes: u64) -> Result<(), Refused> {
         if let Some(private) = &self.private {
             return private.charge(bytes, &self.exceeded);
@@ -134,7 +128,6 @@ impl Disk {
         Ok(self.charge(size.saturating_sub(now))?)
     }
 
-    /// Returns `stream`, which writes to `file`, counted.
     pub(crate) fn counted(
         self: &Arc<Self>,
         stream: DynOutputStream,
@@ -199,7 +192,6 @@ impl From<Refused> for FsError {
     }
 }
 
-/// A stream into a file.
 struct Counted {
     stream: DynOutputStream,
     file: Arc<File>,

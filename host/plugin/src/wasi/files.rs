@@ -43,11 +43,10 @@ mod resolve;
 mod stand_in;
 mod view;
 
-pub(crate) use protected::{ProtectedPaths, ProtectedPathsCache};
+pub(crate) use protected::ProtectedPathsCache;
 pub(crate) use relative::named;
 pub(crate) use view::{FileState, Files, HasFiles};
 
-/// Returns the reason why reading or writing an open file failed.
 pub(crate) fn io_error_code(error: &wasmtime::Error) -> ErrorCode {
     let failed = error.downcast_ref::<std::io::Error>();
     failed.map_or(ErrorCode::Io, |failed| resolve::code(failed).unwrap_or_else(|| ErrorCode::from(failed)))
@@ -310,8 +309,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     fn drop(&mut self, fd: Resource<Descriptor>) -> wasmtime::Result<()> {
-        self.relative.drop(fd.rep());
-        self.private_handles.drop(fd.rep());
+        self.forget(&fd);
         HostDescriptor::drop(&mut self.inner, fd)
     }
 

@@ -5,8 +5,6 @@
 mod body;
 pub(crate) mod client;
 mod exchange;
-pub(crate) mod handler;
-pub(crate) mod incoming;
 pub(crate) mod injection;
 mod mask;
 pub(crate) mod responder;
@@ -25,7 +23,7 @@ use self::exchange::{Exchange, Sent, Timeouts};
 pub use self::injection::{Injection, InjectionError, Injections};
 pub use self::responder::{CannedResponse, OutgoingRequest, Responder};
 use crate::call::ActiveCall;
-use crate::denials::network_decisions::{NetworkDecisions, Refusal};
+use crate::denials::denied_access::{NetworkDecisions, Refusal};
 use crate::wasi::capability::{Capability, HasCapability, NewGuest};
 use haft_core::grant::{Destination, Grant};
 use haft_core::limit::Limits;
@@ -47,24 +45,19 @@ const REFUSED_METHODS: &[&str] = &["CONNECT", "TRACE", "TRACK"];
 /// Maximum number of characters of a method in a decision. The longest registered method has 17.
 const MAX_METHOD: usize = 20;
 
-/// A guest's data for requests.
 pub(crate) struct Http {
     context: WasiHttpCtx,
     outgoing: Outgoing,
 }
 
-/// Sends a guest's requests.
 struct Outgoing {
     client: Arc<Connector>,
     grant: Arc<Grant>,
-    /// Headers that are added to the requests.
     injections: Injections,
-    /// Answers the requests instead of their destinations.
     responder: Option<Arc<dyn Responder>>,
     decisions: NetworkDecisions,
     open: Arc<Semaphore>,
     requests: usize,
-    /// The trace context of the requests.
     trace: Option<TraceParent>,
 }
 
@@ -102,7 +95,6 @@ impl Capability for Http {
 }
 
 impl Http {
-    /// Returns wasmtime's view.
     pub(crate) fn context<'a>(&'a mut self, table: &'a mut ResourceTable) -> WasiHttpCtxView<'a> {
         WasiHttpCtxView { hooks: &mut self.outgoing, table, ctx: &mut self.context }
     }
@@ -110,9 +102,7 @@ impl Http {
 
 impl Outgoing {
     /// Returns the exchange for a request.
-    ///
-    /// # Errors
-    /// The destination is not granted or blocked, the method is refused, or the call has made too many requests.
+    /// Errors: The destination is not granted or blocked, the method is refused, or the call has made too many requests.
     fn admit(&mut self, request: &Request<WasiBody>) -> Result<Exchange> {
         let method: String = request.method().as_str().chars().take(MAX_METHOD).collect();
         self.requests += 1;

@@ -14,7 +14,6 @@ use haft_state::{Change, Store, StoreError};
 /// The result of a call of the interface: the outer error ends the guest.
 type Answer<T> = wasmtime::Result<Result<T, Error>>;
 
-/// The key-value storage of a guest's plugin.
 pub(crate) struct KeyValues {
     storage: Option<Storage>,
     own_threads: OwnThreads,
@@ -33,7 +32,6 @@ impl Capability for KeyValues {
 }
 
 impl View<'_, KeyValues> {
-    /// Returns the storage and the quota of the plugin's keys and values, if granted.
     fn storage(&mut self) -> Result<(Storage, u64), Error> {
         let storage = self.own.storage.clone().zip(self.shared.call.grant.state());
         self.shared.denied.state |= storage.is_none();

@@ -1,4 +1,4 @@
-//! `wasi:sockets`: TCP connections to granted addresses (`address_check`), and neither UDP nor name lookup. Attempts at the
+//! `wasi:sockets`: TCP connections to granted addresses, and neither UDP nor name lookup. Attempts at the
 //! latter two are recorded for hints.
 
 use std::net::SocketAddr;
@@ -20,24 +20,18 @@ use wasmtime_wasi::sockets::{SocketAddrUse, WasiSockets, WasiSocketsCtxView, Was
 use wasmtime_wasi::{WasiCtxBuilder, p3};
 
 use crate::call::Call;
-use crate::denials::denied_access::PathSamples;
-use crate::denials::network_decisions::NetworkDecisions;
+use crate::denials::denied_access::NetworkDecisions;
 use crate::wasi::capability::{Capability, Has, HasCapability, NewGuest, View};
 use haft_core::grant::Grant;
-use haft_core::limit::Limits;
-use haft_core::sync::Lock;
 
-/// The result of creating a UDP socket.
 type Created = Result<Resource<wasmtime_wasi::sockets::UdpSocket>, later::types::ErrorCode>;
 
-/// A guest's data for connections.
-pub(crate) struct Sockets {
-    pub(crate) refused: RefusedAddresses,
-}
+/// A guest's connections, and the decisions about them, which the check adds to.
+pub(crate) struct Sockets(NetworkDecisions);
 
 impl Capability for Sockets {
     fn new(guest: &NewGuest<'_>) -> Self {
-        Self { refused: RefusedAddresses::new(&guest.decisions) }
+        Self(guest.decisions.clone())
     }
 
     /// Links wasmtime's implementation, except names and the creation of UDP sockets.
@@ -65,11 +59,7 @@ impl Capability for Sockets {
     }
 
     fn configure(&self, wasi: &mut WasiCtxBuilder, call: &Call) {
-        allow_granted(wasi, &call.grant, &self.refused);
-    }
-
-    fn renew(&mut self, _: &Limits) {
-        self.refused.clear();
+        allow_granted(wasi, &call.grant, &self.0);
     }
 }
 
@@ -151,77 +141,28 @@ impl<S: HasCapability<Sockets>> later::ip_name_lookup::HostWithStore<S> for Has<
     }
 }
 
-// The check of each TCP address: a guest connects to the addresses of its grant and to no other, and never listens.
-// Refused addresses are recorded for hints.
-
-/// Addresses that a guest was refused. Shared with the check, which wasmtime owns.
-#[derive(Clone, Debug)]
-pub(crate) struct RefusedAddresses {
-    addresses: Arc<Lock<Addresses>>,
-    decisions: NetworkDecisions,
-}
-
-#[derive(Debug, Default)]
-struct Addresses {
-    connections: PathSamples,
-    listening: bool,
-}
-
-impl RefusedAddresses {
-    /// No refusals yet; decisions are added to `decisions` as well.
-    pub(crate) fn new(decisions: &NetworkDecisions) -> Self {
-        Self { addresses: Arc::default(), decisions: decisions.clone() }
-    }
-
-    fn decide(&self, address: SocketAddr, usage: SocketAddrUse, allowed: bool) {
-        let what = match usage {
-            SocketAddrUse::TcpConnect => "tcp connection to",
-            SocketAddrUse::TcpBind => "tcp port",
-            _ => "udp at",
-        };
-        if allowed {
-            self.decisions.allow(format_args!("{what} {address}"));
-        } else {
-            self.decisions.refuse(format_args!("{what} {address}"), "not granted");
-            self.record(address, usage);
-        }
-    }
-
-    fn record(&self, address: SocketAddr, usage: SocketAddrUse) {
-        let mut addresses = self.addresses.lock();
-        match usage {
-            SocketAddrUse::TcpConnect => addresses.connections.record(address.to_string()),
-            _ => addresses.listening = true,
-        }
-    }
-
-    pub(crate) fn clear(&self) {
-        *self.addresses.lock() = Addresses::default();
-    }
-
-    /// Addresses of refused connections, in order.
-    pub(crate) fn connections(&self) -> Vec<String> {
-        let addresses = self.addresses.lock();
-        addresses.connections.iter().map(|address| address.to_string()).collect()
-    }
-
-    /// Returns whether the guest tried to listen.
-    pub(crate) fn listening(&self) -> bool {
-        self.addresses.lock().listening
-    }
-}
-
-/// Allows TCP connections to the addresses that the grant names, and notes every other attempt.
-pub(crate) fn allow_granted(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, refused: &RefusedAddresses) {
-    let (grant, refused) = (grant.clone(), refused.clone());
+/// Allows TCP connections to the addresses that the grant names, and records every other attempt: a guest never
+/// listens.
+fn allow_granted(builder: &mut WasiCtxBuilder, grant: &Arc<Grant>, decisions: &NetworkDecisions) {
+    let (grant, decisions) = (grant.clone(), decisions.clone());
     let check = move |address: SocketAddr, usage: SocketAddrUse| {
         // The local end of an outgoing connection: any address, any port.
         if matches!(usage, SocketAddrUse::TcpBind) && address.ip().is_unspecified() && address.port() == 0 {
             return true;
         }
+        let what = match usage {
+            SocketAddrUse::TcpConnect => "tcp connection to",
+            SocketAddrUse::TcpBind => "tcp port",
+            _ => "udp at",
+        };
         let connects = matches!(usage, SocketAddrUse::TcpConnect);
         let allowed = connects && grant.may_open(address);
-        refused.decide(address, usage, allowed);
+        if allowed {
+            decisions.allow(format_args!("{what} {address}"));
+        } else {
+            decisions.refuse(format_args!("{what} {address}"), "not granted");
+            decisions.refuse_address(connects.then_some(address));
+        }
         allowed
     };
     builder.allow_tcp(true).allow_udp(false).socket_addr_check(move |address, usage| {

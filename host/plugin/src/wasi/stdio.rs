@@ -48,7 +48,6 @@ impl Capability for Stdio {
 pub(crate) struct Input(Arc<Lock<Bytes>>);
 
 impl Input {
-    /// Replaces the rest of the input.
     pub(crate) fn fill(&self, bytes: Vec<u8>) {
         *self.0.lock() = bytes.into();
     }
@@ -145,7 +144,6 @@ impl Captured {
         String::from_utf8_lossy(&bytes).trim_end().to_owned()
     }
 
-    /// Discards the captured output.
     pub(crate) fn clear(&self) {
         *self.0.lock() = CapturedBytes::default();
     }

@@ -8,15 +8,12 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use crate::HostContext;
-use crate::backend::Engine;
-use crate::backend::transport::{Line, RunAs, Transport, shell, transport_line};
-use crate::confine::Confiner;
-use crate::error::BackendError;
-use crate::error::joined_lines;
+use crate::backend::transport::{Line, Messenger, RunAs, SHELL, Transport};
+use crate::error::{BackendError, check_name, joined_lines};
 use crate::process::{self, ExitReason, Output, ProcessSpec};
 use haft_core::lookup::HostPrograms;
 use haft_core::tool::Own;
-use haft_manifest::ProcessLimits;
+use haft_manifest::{ContainerEngine, ProcessLimits};
 
 /// Time limit for an engine's response; an engine without its service never responds.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -26,9 +23,8 @@ const MAX_WORDS: usize = 2000;
 #[derive(Debug)]
 pub(crate) struct Container {
     name: String,
-    engine: Engine,
-    transport_confiner: Confiner,
-    programs: HostPrograms,
+    engine: ContainerEngine,
+    messenger: Messenger,
 }
 
 impl Container {
@@ -36,31 +32,26 @@ impl Container {
     pub(crate) async fn find(
         host_context: &HostContext,
         name: &str,
-        engine: Option<Engine>,
+        engine: Option<ContainerEngine>,
     ) -> Result<Self, BackendError> {
         check(name)?;
-        let candidates = engine.map_or_else(|| Engine::ALL.to_vec(), |engine| vec![engine]);
-        let programs = HostPrograms::of(&host_context.grant);
-        let there: Vec<_> =
-            candidates.into_iter().filter(|engine| programs.find(engine.name()).is_some()).collect();
+        let all = ContainerEngine::ALL.iter().map(|(_, engine)| *engine);
+        let candidates = all.filter(|own| engine.is_none_or(|engine| engine == *own));
+        let messenger = Messenger::new(host_context);
+        let there: Vec<_> = candidates.filter(|engine| messenger.has(engine.as_str())).collect();
         if there.is_empty() {
-            return Err(BackendError::Missing(match engine {
-                Some(engine) => HostPrograms::missing(engine.name()),
+            return Err(BackendError::Target(match engine {
+                Some(engine) => HostPrograms::missing(engine.as_str()),
                 None => "neither `docker` nor `podman` was found in PATH".into(),
             }));
         }
         let mut failures = Vec::new();
         for engine in there {
-            let container = Self {
-                name: name.to_owned(),
-                engine,
-                transport_confiner: host_context.transport_confiner.clone(),
-                programs: programs.clone(),
-            };
+            let container = Self { name: name.to_owned(), engine, messenger: messenger.clone() };
             match container.state().await? {
                 Ok(state) if state == "true" => return Ok(container),
                 Ok(_) => failures.push(container.stopped()),
-                Err(words) => failures.push(format!("`{}`: {words}", engine.name())),
+                Err(words) => failures.push(format!("`{}`: {words}", engine.as_str())),
             }
         }
         Err(BackendError::Unreachable(format!("no running container `{name}`: {}", failures.join("; "))))
@@ -68,14 +59,14 @@ impl Container {
 
     fn stopped(&self) -> String {
         let Self { name, engine, .. } = self;
-        let engine = engine.name();
+        let engine = engine.as_str();
         format!("the container `{name}` is not running; `{engine} start {name}` starts it")
     }
 
     /// Returns the container's state as the engine prints it, or the engine's error.
     async fn state(&self) -> Result<Result<String, String>, BackendError> {
         let words = ["container", "inspect", "--format", "{{.State.Running}}", "--", &self.name];
-        let line = self.engine_line(words.map(OsString::from).into())?;
+        let line = self.messenger.line(self.engine.as_str(), words.map(OsString::from).into())?;
         let job = ProcessSpec {
             program: line.program,
             arguments: line.arguments,
@@ -100,19 +91,12 @@ impl Container {
             }
         })
     }
-
-    fn engine_line(&self, arguments: Vec<OsString>) -> Result<Line, BackendError> {
-        let name = self.engine.name();
-        let program = self.programs.find(name);
-        let program = program.ok_or_else(|| BackendError::Missing(HostPrograms::missing(name)))?;
-        Ok(transport_line((&self.transport_confiner, &self.programs), program, arguments))
-    }
 }
 
 #[async_trait]
 impl Transport for Container {
     fn name(&self) -> String {
-        format!("container:{} (via {})", self.name, self.engine.name())
+        format!("container:{} (via {})", self.name, self.engine.as_str())
     }
 
     fn kind(&self) -> &'static str {
@@ -124,10 +108,8 @@ impl Transport for Container {
     }
 
     async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
-        let mut arguments: Vec<OsString> =
-            ["exec", self.engine.interactive(), "--", &self.name].map(Into::into).into();
-        arguments.extend(shell());
-        self.engine_line(arguments)
+        let words = ["exec", interactive(self.engine), "--", &self.name].into_iter().chain(SHELL);
+        self.messenger.line(self.engine.as_str(), words.map(OsString::from).collect())
     }
 
     async fn lost(&self, words: &str) -> String {
@@ -145,16 +127,16 @@ impl Transport for Container {
 
 /// Checks a container's name or identifier, which must not look like an option.
 fn check(name: &str) -> Result<(), BackendError> {
-    let is_first = |c: char| c.is_ascii_alphanumeric();
-    let is_name = |c: char| is_first(c) || matches!(c, '_' | '.' | '-');
-    if name.starts_with(is_first) && name.chars().all(is_name) && name.len() <= MAX_NAME {
-        return Ok(());
+    let expected = "expected letters, digits, `_`, `.` and `-`, a letter or digit first";
+    check_name(("container", name), (&['_', '.', '-'], MAX_NAME), expected)
+}
+
+/// Returns the option for a command that reads standard input.
+fn interactive(engine: ContainerEngine) -> &'static str {
+    match engine {
+        ContainerEngine::Docker => "-i",
+        ContainerEngine::Podman => "--interactive",
     }
-    Err(BackendError::Name {
-        what: "container",
-        name: name.to_owned(),
-        expected: "expected letters, digits, `_`, `.` and `-`, a letter or digit first",
-    })
 }
 
 /// Limit on the characters of a name; an identifier has 64.

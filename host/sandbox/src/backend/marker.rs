@@ -7,104 +7,86 @@ use std::borrow::Cow;
 /// A stream that ends with a status line.
 #[derive(Debug)]
 pub(crate) struct Marker {
-    word: Vec<u8>,
-    /// Bytes that may be the start of the nonce.
-    held: Vec<u8>,
-    /// The bytes from the nonce on.
-    last: Option<Vec<u8>>,
+    /// The stream up to the nonce.
+    text: Preamble,
+    /// The bytes after the nonce.
+    last: Vec<u8>,
 }
 
 /// Limit on the bytes of the status line.
 const MAX_LAST: usize = 4096;
 
 impl Marker {
-    /// Creates a marker for status lines that begin with `word`.
     pub(crate) fn new(word: &str) -> Self {
-        Self { word: word.as_bytes().to_vec(), held: Vec::new(), last: None }
+        Self { text: Preamble::up_to(word.to_owned()), last: Vec::new() }
     }
 
     /// Processes bytes; passes on those before the status line.
     pub(crate) fn push(&mut self, bytes: &[u8], pass: impl FnOnce(&[u8])) {
-        if let Some(last) = &mut self.last {
-            let room = MAX_LAST.saturating_sub(last.len());
-            last.extend(bytes.iter().take(room));
-            return;
-        }
-        self.held.extend_from_slice(bytes);
-        let found = self.held.windows(self.word.len()).position(|window| window == self.word);
-        if let Some(at) = found {
-            let mut last = self.held.split_off(at);
-            last.truncate(MAX_LAST);
-            self.last = Some(last);
-            pass(&std::mem::take(&mut self.held));
-        } else {
-            let rest = self.held.split_off(self.held.len() - self.beginning());
-            pass(&std::mem::replace(&mut self.held, rest));
-        }
-    }
-
-    /// Returns the number of trailing bytes that may be the start of the nonce.
-    fn beginning(&self) -> usize {
-        let longest = self.held.len().min(self.word.len() - 1);
-        let is_beginning = |length: &usize| {
-            let end = self.held.get(self.held.len() - length..).unwrap_or_default();
-            self.word.starts_with(end)
-        };
-        (1..=longest).rev().find(is_beginning).unwrap_or(0)
+        let room = MAX_LAST.saturating_sub(self.last.len());
+        self.last.extend(self.text.strip(bytes, pass).iter().take(room));
     }
 
     /// Reports whether the status line is complete.
     pub(crate) fn is_whole(&self) -> bool {
-        self.last.as_ref().is_some_and(|last| last.ends_with(b"\n"))
+        self.last.ends_with(b"\n")
     }
 
     /// Returns the status line after its nonce; without a nonce, passes the retained bytes to `pass`.
     pub(crate) fn finish(self, pass: impl FnOnce(&[u8])) -> Option<String> {
-        let Some(last) = self.last else {
-            pass(&self.held);
-            return None;
-        };
-        let text = String::from_utf8_lossy(last.get(self.word.len()..).unwrap_or_default()).into_owned();
-        let line = text.lines().next().unwrap_or_default();
-        text.contains('\n').then(|| line.trim().to_owned())
+        pass(&self.text.finish());
+        let text = String::from_utf8_lossy(&self.last);
+        let (line, _) = text.split_once('\n')?;
+        Some(line.trim().to_owned())
     }
 }
 
 /// A stream up to the nonce line.
 #[derive(Debug)]
 pub(crate) struct Preamble {
-    line: Vec<u8>,
-    /// Bytes that may be the start of the line.
+    end: Vec<u8>,
+    /// Bytes that may be the start of the end.
     held: Vec<u8>,
     is_over: bool,
 }
 
 impl Preamble {
-    /// Creates a preamble that ends with the line `word`.
     pub(crate) fn new(word: &str) -> Self {
-        Self { line: format!("{word}\n").into_bytes(), held: Vec::new(), is_over: false }
+        Self::up_to(format!("{word}\n"))
     }
 
-    /// Returns the script's part of the bytes; `skip` gets the part before.
+    fn up_to(end: String) -> Self {
+        Self { end: end.into_bytes(), held: Vec::new(), is_over: false }
+    }
+
+    /// Returns the part of the bytes after the end; `skip` gets the part before.
     pub(crate) fn strip<'a>(&mut self, bytes: &'a [u8], skip: impl FnOnce(&[u8])) -> Cow<'a, [u8]> {
         if self.is_over {
             return Cow::Borrowed(bytes);
         }
         self.held.extend_from_slice(bytes);
-        let found = self.held.windows(self.line.len()).position(|window| window == self.line);
-        if let Some(at) = found {
-            self.is_over = true;
-            let rest = self.held.split_off(at + self.line.len());
-            self.held.truncate(at);
-            skip(&std::mem::take(&mut self.held));
-            return Cow::Owned(rest);
+        let found = self.held.windows(self.end.len()).position(|window| window == self.end);
+        let mut rest = self.held.split_off(found.unwrap_or(self.held.len() - self.beginning()));
+        skip(&std::mem::take(&mut self.held));
+        self.is_over = found.is_some();
+        if self.is_over {
+            return Cow::Owned(rest.split_off(self.end.len()));
         }
-        let rest = self.held.split_off(self.held.len().saturating_sub(self.line.len() - 1));
-        skip(&std::mem::replace(&mut self.held, rest));
+        self.held = rest;
         Cow::Borrowed(&[])
     }
 
-    /// Returns the retained bytes, if the line never came.
+    /// Returns the number of trailing bytes that may be the start of the end.
+    fn beginning(&self) -> usize {
+        let longest = self.held.len().min(self.end.len() - 1);
+        let is_beginning = |length: &usize| {
+            let last = self.held.get(self.held.len() - length..).unwrap_or_default();
+            self.end.starts_with(last)
+        };
+        (1..=longest).rev().find(is_beginning).unwrap_or(0)
+    }
+
+    /// Returns the retained bytes, if the end never came.
     pub(crate) fn finish(self) -> Vec<u8> {
         self.held
     }

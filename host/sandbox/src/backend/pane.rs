@@ -19,17 +19,18 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use self::names::TmuxSession;
-pub use self::screen::{Captured, Screen, Snapshot};
+pub use self::screen::{Captured, Snapshot};
+use self::screen::{End, arguments, is_key};
 use crate::backend::BackendConfig;
-use crate::backend::files::Piece;
-use crate::backend::plain::Plain;
-use crate::backend::remote_script::{self, Feed, Nowhere, Report};
-use crate::backend::script::{DISPATCH, FOLLOW, OPEN, PANE, Script, TMUX, unguessable};
+use crate::backend::plain::{Piece, Plain};
+use crate::backend::remote_script::{self, Nowhere, Report};
+use crate::backend::script::{
+    CAPTURE, DISPATCH, FOLLOW, KEYS, OPEN, PANE, SCREEN, Script, TMUX, unguessable,
+};
 use crate::backend::transport::RunAs;
 use crate::error::BackendError;
-use crate::process::detached;
-use crate::process::watch;
-use crate::{Backend, CommandEnd, CommandOutcome, HostContext, OutputSink, Task};
+use crate::process::{detached, watch};
+use crate::{Backend, CommandEnd, CommandOutcome, HostContext, OutputSink};
 use haft_core::report::{plain, shortened};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
@@ -50,14 +51,12 @@ const MAX_HEADER: usize = 2000;
 pub(crate) struct Paned {
     plain: Arc<Plain>,
     session: TmuxSession,
-    /// The pane's id, once known.
     pane: Lock<String>,
     notices: Lock<Vec<String>>,
     /// The command that continues in the pane after its call has ended.
     left: Arc<Mutex<Option<Left>>>,
 }
 
-/// A command that continues after its call has ended.
 #[derive(Debug)]
 struct Left {
     command: String,
@@ -69,14 +68,13 @@ struct Left {
 }
 
 impl Paned {
-    /// Finds the pane, or creates it.
     pub(crate) async fn open(
         plain: Arc<Plain>,
         choice: &BackendConfig,
         host_context: &HostContext,
     ) -> Result<Self, BackendError> {
         let paned = Self {
-            session: TmuxSession::new(choice, host_context, &plain.transport.wrapper())?,
+            session: TmuxSession::new(choice, host_context, plain.transport.wrapper())?,
             plain,
             pane: Lock::default(),
             notices: Lock::default(),
@@ -86,7 +84,6 @@ impl Paned {
         Ok(paned)
     }
 
-    /// Returns a script with the parameters of tmux and the session.
     fn script(&self) -> Result<Script, BackendError> {
         let script = Script::new()?;
         Ok(self.session.describe(script).then(TMUX))
@@ -96,7 +93,7 @@ impl Paned {
     async fn ask(&self, script: &Script, out: &dyn OutputSink) -> Result<String, BackendError> {
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
-        let script = remote_script::run(&*self.plain.transport, RunAs::Haft, script, Feed::Open, out, &stop);
+        let script = remote_script::run(&*self.plain.transport, RunAs::Haft, script, None, out, &stop);
         match timeout(SCRIPT_TIMEOUT, script).await {
             Ok(Ok(Report::Status(status))) => Ok(status),
             Ok(Ok(Report::Stopped)) => Err(BackendError::Cancelled),
@@ -115,14 +112,13 @@ impl Paned {
         if !self.session.is_local {
             return self.made(&self.ask(&script, &Nowhere).await?);
         }
-        let started = timeout(SCRIPT_TIMEOUT, detached::start(script.text())).await;
+        let started = timeout(SCRIPT_TIMEOUT, detached::start(&script.text)).await;
         let status = started.map_err(|_| self.late())?.map_err(watch("start tmux"))?;
         let status = String::from_utf8_lossy(&status.stderr).into_owned();
-        let last = status.rsplit_once(script.nonce()).map(|(_, last)| last.trim().to_owned());
+        let last = status.rsplit_once(&script.nonce).map(|(_, last)| last.trim().to_owned());
         self.made(&last.ok_or_else(|| self.failed(&crate::error::joined_lines(&status)))?)
     }
 
-    /// Stores the pane that was found or created.
     fn made(&self, status: &str) -> Result<(), BackendError> {
         let words: Vec<_> = status.split(' ').collect();
         let [_, state, pane] = words.as_slice() else { return Err(self.explained(status)) };
@@ -141,7 +137,7 @@ impl Paned {
     fn explained(&self, status: &str) -> BackendError {
         let (target, name) = (self.plain.transport.name(), &self.session.name);
         match status.split_once(' ').unwrap_or((status, "")) {
-            ("!tmux", _) => BackendError::NoTmux { target },
+            ("!tmux", _) => BackendError::NoTmux(target),
             ("!session", _) => self.failed("cannot create the session"),
             ("!temporary", _) => self.failed("there is no writable directory for temporary files"),
             ("!missing", tool) => {
@@ -155,6 +151,13 @@ impl Paned {
                  interrupt it with `send-keys` and the key `C-c`",
                 plain(what)
             )),
+            ("!target", pane) => BackendError::Target(format!(
+                "`target` is not one of haft's panes; remove it, or write `{}`",
+                plain(pane)
+            )),
+            ("!pane", _) => {
+                BackendError::Target("the pane was closed; the next command opens a new pane".into())
+            }
             ("!late", _) => BackendError::Busy(format!(
                 "the shell in the pane of session `{name}` did not start the command in time, so the command \
                  will not run: look at the pane with `capture-pane`"
@@ -194,7 +197,6 @@ impl Paned {
         ))
     }
 
-    /// Returns the script that runs a command in the pane.
     fn follow(&self, command: &str, part: &str, alone: bool) -> Result<Script, BackendError> {
         let mark = unguessable()?;
         let local_command = self.plain.inside(command);
@@ -220,7 +222,7 @@ impl Paned {
         let over = is_over.clone();
         let task = tokio::spawn(async move {
             let report =
-                remote_script::run(&*plain.transport, RunAs::Haft, &script, Feed::Open, &*out, &stop).await;
+                remote_script::run(&*plain.transport, RunAs::Haft, &script, None, &*out, &stop).await;
             over.store(true, Ordering::Release);
             report
         });
@@ -271,24 +273,29 @@ impl Backend for Paned {
         self.plain.confinement()
     }
 
+    fn has_pane(&self) -> bool {
+        true
+    }
+
     async fn run(
         &self,
-        task: &Task,
+        command: &str,
+        timeout: Duration,
         out: Arc<dyn OutputSink>,
         context: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError> {
-        let mut turn = self.turn(task.timeout).await?;
+        let mut turn = self.turn(timeout).await?;
         for is_second in [false, true] {
-            let script = self.follow(&task.command, PANE, false)?;
+            let script = self.follow(command, PANE, false)?;
             let stop = context.cancel.child_token();
             let (mut follower, is_over) = self.followed(script, out.clone(), stop.clone());
             // Dropping the call stops its command.
             let guard = stop.drop_guard();
             let report = tokio::select! {
                 report = &mut follower => report.unwrap_or(Err(BackendError::Cancelled)),
-                () = sleep(task.timeout) => {
+                () = sleep(timeout) => {
                     context.notes.timed_out();
-                    let command = task.command.clone();
+                    let command = command.to_owned();
                     *turn = Some(Left { command, since: Instant::now(), is_over, stop: guard, task: follower });
                     return Ok(CommandOutcome { how: CommandEnd::Running(self.pane()), notices: self.take_notices() });
                 }
@@ -304,7 +311,7 @@ impl Backend for Paned {
         Err(self.failed("the pane closed right after its creation"))
     }
 
-    async fn dispatch(&self, command: &str, _: &Context<'_>) -> Result<String, BackendError> {
+    async fn dispatch(&self, command: &str) -> Result<String, BackendError> {
         let _turn = self.turn(SCRIPT_TIMEOUT).await?;
         for is_second in [false, true] {
             let script = self.follow(command, DISPATCH, true)?;
@@ -331,8 +338,40 @@ impl Backend for Paned {
         self.plain.write(path, bytes, context).await
     }
 
-    fn screen(&self) -> Option<&dyn Screen> {
-        Some(self)
+    async fn capture(&self, snapshot: &Snapshot) -> Result<Captured, BackendError> {
+        let script = self.script()?;
+        let script = script
+            .with("target", snapshot.target.as_deref().unwrap_or_default())
+            .with("alternate", if snapshot.alternate { "yes" } else { "" })
+            .then(SCREEN)
+            .then(&format!("set -- {}", snapshot.flags()?))
+            .then(CAPTURE);
+        let end = End::default();
+        let status = self.ask(&script, &end).await?;
+        let (_, fell_back) = self.shown_pane(&status)?;
+        let bytes = end.0.into_inner();
+        Ok(Captured { text: String::from_utf8_lossy(&bytes).into_owned(), fell_back })
+    }
+
+    async fn send(
+        &self,
+        target: Option<&str>,
+        literal: &str,
+        keys: &[String],
+        enter: bool,
+    ) -> Result<String, BackendError> {
+        if let Some(unknown) = keys.iter().find(|key| !is_key(key)) {
+            return Err(BackendError::Target(format!(
+                "tmux does not know the key `{}`; keys are written like `C-c`, `Enter`, `Up`, `F5`, text \
+                 belongs in `literal_text`",
+                plain(unknown)
+            )));
+        }
+        let arguments = arguments("\"$haft_pane\"", literal, keys, enter);
+        let script = self.script()?.with("target", target.unwrap_or_default()).then(SCREEN);
+        let script = script.then(&format!("set -- \\; {arguments}")).then(KEYS);
+        let status = self.ask(&script, &Nowhere).await?;
+        Ok(self.shown_pane(&status)?.0)
     }
 
     fn notices(&self) -> Vec<String> {

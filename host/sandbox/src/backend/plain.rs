@@ -1,61 +1,65 @@
 //! Commands in a new shell on the target each, without a terminal. A command leaves nothing for the next one:
 //! its background processes are stopped with it.
 
+mod files;
+
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::files::{Files, Piece};
-use crate::backend::remote_script::{self, Feed, Report};
+pub use self::files::Piece;
+use crate::backend::remote_script::{self, Report};
 use crate::backend::script::{PLAIN, Script, quoted, unguessable};
 use crate::backend::transport::{RunAs, Transport};
 use crate::backend::{BackendConfig, Place};
-use crate::error::BackendError;
-use crate::error::no_directory;
-use crate::{Backend, CommandEnd, CommandOutcome, OutputSink, Task};
+use crate::error::{BackendError, no_directory};
+use crate::{Backend, CommandEnd, CommandOutcome, OutputSink};
 use haft_core::tool::Context;
 
-/// A target without a pane.
 #[derive(Debug)]
 pub(crate) struct Plain {
     pub(crate) transport: Arc<dyn Transport>,
     /// The initial directory; empty for the default.
-    pub(crate) directory: String,
-    pub(crate) files: Files,
+    directory: String,
+    /// The only directories whose files can be accessed; `None` permits all except system directories.
+    allowed: Option<Vec<String>>,
+    /// Whether the kernel's sandbox checks access.
+    is_local: bool,
 }
 
 impl Plain {
     pub(crate) fn new(transport: Arc<dyn Transport>, choice: &BackendConfig) -> Self {
         let is_local = choice.place == Place::Local;
         let directory = choice.directory.clone().filter(|_| !is_local).unwrap_or_default();
-        let files = Files::new(transport.clone(), &directory, choice.files.clone(), is_local);
-        Self { transport, directory, files }
+        Self { transport, directory, allowed: choice.files.clone(), is_local }
     }
 
-    /// Runs the script of a command; returns how it ended.
     async fn run_script(
         &self,
-        task: &Task,
+        command: &str,
         out: &dyn OutputSink,
         context: &Context<'_>,
         stop: &CancellationToken,
     ) -> Result<Report, BackendError> {
         let script = Script::new()?
             .with("mark", &unguessable()?)
-            .with("command", &task.command)
+            .with("command", command)
             .with("directory", &self.directory)
             .with("exec", &self.exec())
             .then(PLAIN);
         let run_as = RunAs::Model(context.grant);
-        remote_script::run(&*self.transport, run_as, &script, Feed::Open, out, stop).await
+        remote_script::run(&*self.transport, run_as, &script, None, out, stop).await
     }
 
     /// Returns the command prefix that confines a command on the target; empty without a haft there.
     fn exec(&self) -> String {
-        let wrapper = self.transport.wrapper();
-        if wrapper.is_empty() { wrapper } else { format!("{wrapper} --") }
+        match self.transport.wrapper() {
+            "" => String::new(),
+            wrapper => format!("{wrapper} --"),
+        }
     }
 
     /// Returns the command with a change to the directory, for a shell that starts elsewhere.
@@ -66,7 +70,6 @@ impl Plain {
         }
     }
 
-    /// Parses the status line of a command's script.
     pub(crate) fn ended(&self, status: &str) -> Result<CommandOutcome, BackendError> {
         let mut words = status.split(' ');
         let first = words.next().unwrap_or_default();
@@ -92,24 +95,22 @@ impl Backend for Plain {
 
     async fn run(
         &self,
-        task: &Task,
+        command: &str,
+        timeout: Duration,
         out: Arc<dyn OutputSink>,
         context: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError> {
         let stop = context.cancel.child_token();
-        let late = CancellationToken::new();
-        let clock = async {
-            sleep(task.timeout).await;
-            late.cancel();
-            stop.cancel();
-            std::future::pending::<()>().await;
-        };
-        let report = tokio::select! {
-            report = self.run_script(task, &*out, context, &stop) => report,
-            () = clock => return Err(BackendError::Cancelled),
+        let mut script = std::pin::pin!(self.run_script(command, &*out, context, &stop));
+        let (report, is_late) = tokio::select! {
+            report = &mut script => (report, false),
+            () = sleep(timeout) => {
+                stop.cancel();
+                (script.await, true)
+            }
         };
         let notices = Vec::new();
-        if late.is_cancelled() {
+        if is_late {
             context.notes.timed_out();
             return Ok(CommandOutcome { how: CommandEnd::TimedOut(self.transport.kind()), notices });
         }
@@ -124,10 +125,6 @@ impl Backend for Plain {
         }
     }
 
-    async fn dispatch(&self, _: &str, _: &Context<'_>) -> Result<String, BackendError> {
-        Err(BackendError::NoPane { target: self.summary() })
-    }
-
     async fn read(
         &self,
         path: &str,
@@ -135,11 +132,11 @@ impl Backend for Plain {
         limit: usize,
         context: &Context<'_>,
     ) -> Result<Piece, BackendError> {
-        self.files.read(path, offset, limit, context).await
+        self.read_file(path, offset, limit, context).await
     }
 
     async fn write(&self, path: &str, bytes: Vec<u8>, context: &Context<'_>) -> Result<(), BackendError> {
-        self.files.write(path, bytes, context).await
+        self.write_file(path, bytes, context).await
     }
 
     async fn close(&self) {

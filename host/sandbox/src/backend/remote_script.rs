@@ -1,24 +1,20 @@
 //! Runs one script on a target and reads its output to the end. The end of the transport process does not count
 //! as the end of the script: only the status line does.
 
-use std::io;
-use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::backend::marker::Marker;
-use crate::backend::marker::Preamble;
+use crate::backend::marker::{Marker, Preamble};
 use crate::backend::script::Script;
 use crate::backend::transport::{Line, RunAs, Transport};
-use crate::confine::{HelperEvent, HelperSession};
 use crate::error::BackendError;
-use crate::process::start::{command, started};
-use crate::process::{ProcessError, watch};
+use crate::process::start::{Piped, command, piped};
+use crate::process::{ProcessError, Watched};
 use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 
@@ -29,23 +25,11 @@ const HANG_UP: Duration = Duration::from_secs(5);
 const DRAIN: Duration = Duration::from_millis(300);
 /// Time for reading standard output after the status line.
 const REST: Duration = Duration::from_secs(2);
-/// Time limit for stopping a transport process.
-const STOP: Duration = Duration::from_secs(3);
 /// Limit on the bytes of one read: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 /// Limit on the bytes of a transport process's messages that explain a failure.
 const MAX_WORDS: usize = 2000;
 
-/// The standard input after the script itself.
-#[derive(Debug)]
-pub(crate) enum Feed {
-    /// Nothing, but open: it is closed when the script is no longer needed.
-    Open,
-    /// These bytes, then the end.
-    Data(Vec<u8>),
-}
-
-/// A sink that discards all output.
 pub(crate) struct Nowhere;
 
 impl OutputSink for Nowhere {
@@ -60,18 +44,19 @@ pub(crate) enum Report {
     Stopped,
 }
 
-/// Runs `script`. When `stop` is cancelled, the script's input is closed and it has 5 seconds to end.
+/// Runs `script` with `data` as the rest of its standard input, which without data stays open. When `stop` is
+/// cancelled, the script's input is closed and it has 5 seconds to end.
 pub(crate) async fn run(
     transport: &dyn Transport,
     run_as: RunAs<'_>,
     script: &Script,
-    feed: Feed,
+    data: Option<Vec<u8>>,
     out: &dyn OutputSink,
     stop: &CancellationToken,
 ) -> Result<Report, BackendError> {
     let line = transport.line(run_as).await?;
-    let captured = Captured::new(script.nonce(), out);
-    let mut process = RemoteScript::start(line, script, feed).await?;
+    let captured = Captured::new(&script.nonce, out);
+    let mut process = RemoteScript::start(line, script, data).await?;
     let is_over = tokio::select! {
         biased;
         () = process.read_until_end(&captured) => true,
@@ -83,7 +68,7 @@ pub(crate) async fn run(
         let _: Result<(), _> = timeout(HANG_UP, process.read_until_end(&captured)).await;
     }
     process.end(&captured).await;
-    if let Some(path) = process.session.replaced() {
+    if let Some(path) = process.watched.session.replaced() {
         return Err(ProcessError::Replaced { path }.into());
     }
     let (status, words) = captured.finish();
@@ -100,7 +85,6 @@ struct Captured<'a> {
     state: Lock<Streams>,
 }
 
-/// The state of both streams.
 struct Streams {
     before_output: Preamble,
     before_errors: Preamble,
@@ -160,12 +144,10 @@ fn pass(out: &dyn OutputSink, stream: Stream, text: &[u8]) {
 
 /// The process that runs a script remotely. Dropping it closes the script's input.
 struct RemoteScript {
-    session: HelperSession,
+    watched: Watched,
     streams: [Option<Receiver>; 2],
     /// The task that writes the input and then keeps it open.
-    input: Option<JoinHandle<()>>,
-    ended: bool,
-    gone: bool,
+    input: JoinHandle<()>,
     /// The slot of the connection, held until the end.
     _place: Option<tokio::sync::OwnedSemaphorePermit>,
 }
@@ -177,43 +159,26 @@ impl Drop for RemoteScript {
 }
 
 impl RemoteScript {
-    async fn start(line: Line, script: &Script, feed: Feed) -> Result<Self, ProcessError> {
+    async fn start(line: Line, script: &Script, data: Option<Vec<u8>>) -> Result<Self, ProcessError> {
         let command = command(&line.program, &line.arguments, &line.environment, &line.grant)?;
-        let pipe = || io::pipe().map_err(watch("open a pipe"));
-        let ((theirs, input), (output, their_output), (errors, their_errors)) = (pipe()?, pipe()?, pipe()?);
-        let receiver = |pipe: io::PipeReader| Receiver::from_owned_fd(OwnedFd::from(pipe));
-        let streams =
-            [receiver(output), receiver(errors)].map(|stream| stream.map_err(watch("read from a pipe")));
-        let [output, errors] = streams;
-        let input = Sender::from_owned_fd(input.into()).map_err(watch("write to a pipe"))?;
-        let pipes = [theirs.into(), their_output.into(), their_errors.into()];
-        let session = started(&line.confiner, &line.grant, &command, pipes).await?;
-        line.confiner.refill(&line.grant);
-        let input = tokio::spawn(fed(input, script.clone(), feed));
-        let streams = [Some(output?), Some(errors?)];
-        Ok(Self { session, streams, input: Some(input), ended: false, gone: false, _place: line.place })
+        let Piped { session, input, output, errors } = piped(&line.confiner, &line.grant, &command).await?;
+        let input = tokio::spawn(fed(input, script.clone(), data));
+        let streams = [Some(output), Some(errors)];
+        Ok(Self { watched: Watched::new(session), streams, input, _place: line.place })
     }
 
-    /// Closes the input: the script is no longer needed.
-    fn hang_up(&mut self) {
-        if let Some(input) = self.input.take() {
-            input.abort();
-        }
+    fn hang_up(&self) {
+        self.input.abort();
     }
 
     /// Reads until the status line is complete, or the process has ended and its pipes are drained.
     async fn read_until_end(&mut self, captured: &Captured<'_>) {
-        let Self { session, streams, ended, gone, .. } = self;
-        let mut reading = std::pin::pin!(read_both(streams, captured));
-        while !*ended {
-            tokio::select! {
-                biased;
-                () = &mut reading => return,
-                news = session.change() => {
-                    *gone = !matches!(&news, Ok(HelperEvent::Ended(ended)) if ended.left);
-                    *ended = true;
-                }
-            }
+        let mut reading = std::pin::pin!(read_both(&mut self.streams, captured));
+        tokio::select! {
+            biased;
+            () = &mut reading => return,
+            // An error means that it is no longer supervised.
+            _ = self.watched.ended() => {}
         }
         // An escaped process may keep the pipes open forever.
         let _: Result<_, _> = timeout(DRAIN, reading).await;
@@ -222,35 +187,25 @@ impl RemoteScript {
     /// Ends the remaining processes; reads on, so that none of them blocks on output.
     async fn end(&mut self, captured: &Captured<'_>) {
         self.hang_up();
-        if self.gone || (!self.ended && self.ended_soon().await) || self.session.stop().is_err() {
-            return;
-        }
-        let session = &mut self.session;
-        let gone = async { while matches!(session.change().await, Ok(HelperEvent::Ended(_))) {} };
-        let reading = timeout(DRAIN, read_both(&mut self.streams, captured));
-        // Processes that still exist after the limit cannot be killed by the kernel.
-        let _: Result<_, _> = timeout(STOP, async { tokio::join!(gone, reading) }).await;
-    }
-
-    /// Reports whether the process ends by itself shortly, as it does after the script's end.
-    async fn ended_soon(&mut self) -> bool {
-        match timeout(DRAIN, self.session.change()).await {
-            Ok(news) => !matches!(news, Ok(HelperEvent::Ended(ended)) if ended.left),
-            Err(_) => false,
+        // It ends by itself shortly, as it does after the script's end.
+        let _: Result<_, _> = timeout(DRAIN, self.watched.ended()).await;
+        if !self.watched.gone {
+            let reading = timeout(DRAIN, read_both(&mut self.streams, captured));
+            let _ = tokio::join!(self.watched.stop(), reading);
         }
     }
 }
 
 /// Writes the script and the following data. The input stays open until this future is dropped.
-async fn fed(mut input: Sender, script: Script, feed: Feed) {
+async fn fed(mut input: Sender, script: Script, data: Option<Vec<u8>>) {
     // A write fails if the reader has ended, which is detected elsewhere.
-    let _ = match feed {
-        Feed::Open => {
+    let _ = match data {
+        None => {
             let written = input.write_all(&script.alone()).await;
             std::future::pending::<()>().await;
             written
         }
-        Feed::Data(data) => match input.write_all(&script.before_data()).await {
+        Some(data) => match input.write_all(&script.before_data()).await {
             Ok(()) => input.write_all(&data).await,
             failed => failed,
         },
@@ -272,20 +227,15 @@ async fn read_both(streams: &mut [Option<Receiver>; 2], captured: &Captured<'_>)
 /// Reads a stream to its end, or up to the script's status line.
 async fn read(pipe: &mut Option<Receiver>, stream: Stream, captured: &Captured<'_>) {
     let mut buffer = vec![0; CHUNK].into_boxed_slice();
-    while let Some(open) = &pipe {
-        // Either error means that the pipe is closed.
-        let read = match open.readable().await {
-            Ok(()) => open.try_read(&mut buffer),
-            Err(error) => Err(error),
-        };
-        match read {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+    while let Some(open) = pipe {
+        match open.read(&mut buffer).await {
             Ok(count) if count > 0 => {
                 captured.take(stream, buffer.get(..count).unwrap_or_default());
                 if stream == Stream::Errors && captured.is_over() {
                     return;
                 }
             }
+            // Either means that the pipe is closed.
             Ok(_) | Err(_) => *pipe = None,
         }
     }

@@ -33,12 +33,12 @@ const RANDOM: usize = 16;
 /// A script with its nonce, which starts its status line.
 #[derive(Clone, Debug)]
 pub(crate) struct Script {
-    text: String,
-    nonce: String,
+    pub(crate) text: String,
+    /// The first line of both streams, and the start of the status line.
+    pub(crate) nonce: String,
 }
 
 impl Script {
-    /// Creates an empty script.
     pub(crate) fn new() -> Result<Self, ProcessError> {
         let nonce = unguessable()?;
         Ok(Self { text: String::new(), nonce: nonce.clone() }.with("nonce", &nonce))
@@ -52,22 +52,11 @@ impl Script {
         self
     }
 
-    /// Appends a part unchanged.
     #[must_use]
     pub(crate) fn then(mut self, part: &str) -> Self {
         self.text.push_str(part);
         self.text.push('\n');
         self
-    }
-
-    /// Returns the nonce, which is the first line of both streams and the start of the status line.
-    pub(crate) fn nonce(&self) -> &str {
-        &self.nonce
-    }
-
-    /// Returns the text, for a shell that takes it as an argument.
-    pub(crate) fn text(&self) -> &str {
-        &self.text
     }
 
     /// Returns the text with a prefix that prints the nonce on both streams: start-up files of a login shell
@@ -125,6 +114,6 @@ mod tests {
     #[test]
     fn no_two_scripts_end_with_the_same_word() {
         let (one, two) = (Script::new().unwrap(), Script::new().unwrap());
-        assert!(one.nonce().len() == 32 && one.nonce() != two.nonce());
+        assert!(one.nonce.len() == 32 && one.nonce != two.nonce);
     }
 }

@@ -4,27 +4,29 @@
 //! second connection if the first is lost.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use tempfile::TempDir;
 use tokio::sync::{Mutex, Semaphore};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::HostContext;
-use crate::backend::remote_script::{self, Feed, Nowhere, Report};
-use crate::backend::script::{BOOT, Script, quoted, unguessable};
-use crate::backend::transport::{Line, RunAs, Transport, transport_line};
-use crate::confine::Confiner;
-use crate::error::BackendError;
-use crate::error::joined_lines;
+use crate::backend::remote_script::{self, Nowhere, Report};
+use crate::backend::script::{BOOT, Script, quoted};
+use crate::backend::transport::{Line, Messenger, RunAs, Transport};
+use crate::error::{BackendError, invalid_name, joined_lines};
 use crate::process::service::{self, Life, ServiceSpec};
 use haft_core::lookup::HostPrograms;
 use haft_manifest::ProcessLimits;
 
+/// The program.
+const SSH: &str = "ssh";
 /// Time limit of a connection, including authentication.
 const CONNECT: Duration = Duration::from_secs(20);
 /// ssh's time limit for the TCP connection alone.
@@ -37,6 +39,8 @@ const MAX_SCRIPTS: usize = 8;
 const MAX_SOCKET: usize = 85;
 /// The prefix of haft's directories among those of other programs.
 const FOLDER: &str = "haft-ssh-";
+/// Random characters of such a directory's name.
+const RANDOM: usize = 8;
 /// Limit on the characters of a target.
 const MAX_TARGET: usize = 255;
 
@@ -63,63 +67,47 @@ const WRAPPER: &str = "haft exec";
 const FIND: &str = r#"[ "$(haft --version 2>/dev/null)" = "$haft_version" ] && haft exec -- true >/dev/null 2>&1
 printf '%s %s\n' "$haft_nonce" $? >&2"#;
 
-/// A host and the connection to it.
 #[derive(Debug)]
 pub(crate) struct Ssh {
     target: String,
     config: Option<PathBuf>,
-    program: PathBuf,
-    transport_confiner: Confiner,
-    programs: HostPrograms,
+    messenger: Messenger,
     /// The socket's folder; removed at the end.
-    folder: Folder,
+    folder: TempDir,
     master: Mutex<Option<Life>>,
     slots: Arc<Semaphore>,
-    /// The prefix of commands: `haft exec --` if haft on the host confines them.
-    wrapper: std::sync::OnceLock<Option<String>>,
-}
-
-/// A private directory of this process.
-#[derive(Debug)]
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // The next haft removes the directory if this fails.
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+    /// Whether haft on the host confines commands.
+    is_confined: bool,
 }
 
 impl Ssh {
-    /// Connects to the host.
     pub(crate) async fn connect(
         host_context: &HostContext,
         target: &str,
         config: Option<&Path>,
     ) -> Result<Self, BackendError> {
         check(target)?;
-        let program = HostPrograms::of(&host_context.grant).find("ssh");
-        let program = program.ok_or_else(|| BackendError::Missing(HostPrograms::missing("ssh")))?;
+        let messenger = Messenger::new(host_context);
+        if !messenger.has(SSH) {
+            return Err(BackendError::Target(HostPrograms::missing(SSH)));
+        }
         let folder = folder(&host_context.state)?;
-        let host = Self {
+        let mut host = Self {
             target: target.to_owned(),
             config: config.map(Path::to_owned),
-            program,
-            transport_confiner: host_context.transport_confiner.clone(),
-            programs: HostPrograms::of(&host_context.grant),
+            messenger,
             folder,
             master: Mutex::default(),
             slots: Arc::new(Semaphore::new(MAX_SCRIPTS)),
-            wrapper: std::sync::OnceLock::new(),
+            is_confined: false,
         };
         host.ensure().await?;
-        let wrapper = host.find_wrapper().await?;
-        host.wrapper.get_or_init(|| wrapper);
+        host.is_confined = host.can_confine().await?;
         Ok(host)
     }
 
     fn socket(&self) -> PathBuf {
-        self.folder.0.join("s")
+        self.folder.path().join("s")
     }
 
     /// Returns the arguments of both the connection and every script.
@@ -146,7 +134,7 @@ impl Ssh {
         let mut arguments = self.words();
         arguments.extend(["-M", "-N", "-T", "-o", "StdinNull=yes", "--", &self.target].map(OsString::from));
         let Line { program, arguments, environment, confiner, grant, .. } =
-            transport_line((&self.transport_confiner, &self.programs), self.program.clone(), arguments);
+            self.messenger.line(SSH, arguments)?;
         let job = ServiceSpec { program, arguments, environment, limits: ProcessLimits::default() };
         let life = service::start(&confiner, &job, &grant, |_| {}).await?.life;
         let begun = Instant::now();
@@ -171,17 +159,16 @@ impl Ssh {
     }
 
     /// Reports whether haft on the host can confine commands: it must have the same version and pass a check.
-    async fn find_wrapper(&self) -> Result<Option<String>, BackendError> {
+    async fn can_confine(&self) -> Result<bool, BackendError> {
         let script = Script::new()?;
         let script = script.with("version", concat!("haft ", env!("CARGO_PKG_VERSION"))).then(FIND);
         let stop = CancellationToken::new();
         let _end = stop.clone().drop_guard();
         let late = sleep(CONNECT);
         tokio::select! {
-            report = remote_script::run(self, RunAs::Haft, &script, Feed::Open, &Nowhere, &stop) => match report? {
-                Report::Status(status) if status == "0" => Ok(Some(WRAPPER.to_owned())),
-                _ => Ok(None),
-            },
+            report = remote_script::run(self, RunAs::Haft, &script, None, &Nowhere, &stop) => {
+                Ok(matches!(report?, Report::Status(status) if status == "0"))
+            }
             () = late => Err(self.unreachable("", "its shell does not answer")),
         }
     }
@@ -198,15 +185,15 @@ impl Transport for Ssh {
     }
 
     fn confinement(&self) -> String {
-        match self.wrapper.get() {
-            Some(Some(_)) => format!("confined on `{}` by the installed haft", self.target),
-            _ => format!(
-                "not confined by haft: commands have all rights of the account on `{}` (to confine them, \
-                 install haft {} on its PATH)",
-                self.target,
-                env!("CARGO_PKG_VERSION")
-            ),
+        if self.is_confined {
+            return format!("confined on `{}` by the installed haft", self.target);
         }
+        format!(
+            "not confined by haft: commands have all rights of the account on `{}` (to confine them, install \
+             haft {} on its PATH)",
+            self.target,
+            env!("CARGO_PKG_VERSION")
+        )
     }
 
     async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
@@ -218,8 +205,7 @@ impl Transport for Ssh {
                 .map(OsString::from),
         );
         arguments.push(format!("exec sh -c {}", quoted(BOOT)).into());
-        let line =
-            transport_line((&self.transport_confiner, &self.programs), self.program.clone(), arguments);
+        let line = self.messenger.line(SSH, arguments)?;
         let place = self.slots.clone().acquire_owned().await.ok();
         Ok(Line { place, ..line })
     }
@@ -240,8 +226,8 @@ impl Transport for Ssh {
         }
     }
 
-    fn wrapper(&self) -> String {
-        self.wrapper.get().cloned().flatten().unwrap_or_default()
+    fn wrapper(&self) -> &'static str {
+        if self.is_confined { WRAPPER } else { "" }
     }
 
     async fn close(&self) {
@@ -263,11 +249,8 @@ fn check(target: &str) -> Result<(), BackendError> {
         || target.starts_with('-')
         || host.starts_with('-')
     {
-        return Err(BackendError::Name {
-            what: "ssh target",
-            name: haft_core::report::plain(target),
-            expected: "expected `host`, `user@host`, `ssh://user@host:port` or a name of ~/.ssh/config",
-        });
+        let expected = "expected `host`, `user@host`, `ssh://user@host:port` or a name of ~/.ssh/config";
+        return Err(invalid_name("ssh target", target, expected));
     }
     Ok(())
 }
@@ -288,26 +271,22 @@ fn hint(words: &str, target: &str) -> String {
 
 /// Creates a short directory for the socket: in haft's state, or in a system directory if that path is too
 /// long. Removes the directories of ended hafts.
-fn folder(state: &Path) -> Result<Folder, BackendError> {
+fn folder(state: &Path) -> Result<TempDir, BackendError> {
     let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
     let candidates = [Some(state.to_owned()), runtime, Some(std::env::temp_dir()), Some("/tmp".into())];
-    let name = format!("{FOLDER}{}-{}", std::process::id(), short()?);
-    for place in
-        candidates.into_iter().flatten().filter(|place| place.join(&name).as_os_str().len() + 2 <= MAX_SOCKET)
-    {
+    let prefix = format!("{FOLDER}{}-", std::process::id());
+    let is_short = |place: &PathBuf| place.join(&prefix).as_os_str().len() + RANDOM + 2 <= MAX_SOCKET;
+    for place in candidates.into_iter().flatten().filter(is_short) {
         sweep(&place);
-        let folder = place.join(&name);
-        if std::fs::DirBuilder::new().mode(0o700).create(&folder).is_ok() {
-            return Ok(Folder(folder));
+        let mut folder = tempfile::Builder::new();
+        folder.prefix(&prefix).rand_bytes(RANDOM).permissions(Permissions::from_mode(0o700));
+        if let Ok(folder) = folder.tempdir_in(&place) {
+            return Ok(folder);
         }
     }
-    Err(BackendError::Missing(
+    Err(BackendError::Target(
         "no directory has a path short enough for the socket of ssh; set `XDG_RUNTIME_DIR`".into(),
     ))
-}
-
-fn short() -> Result<String, BackendError> {
-    Ok(unguessable()?.chars().take(8).collect())
 }
 
 /// Removes the directories of processes that have ended.
@@ -347,15 +326,14 @@ mod tests {
     /// BE04: the path of a socket is short, and its folder is private and temporary.
     #[test]
     fn a_socket_s_path_is_short_and_private() {
-        use std::os::unix::fs::PermissionsExt;
         let state = tempfile::tempdir().unwrap();
         let deep = state.path().join("x".repeat(100));
         std::fs::create_dir(&deep).unwrap();
         for place in [state.path(), &deep] {
             let made = folder(place).unwrap();
-            assert!(made.0.join("s").as_os_str().len() <= MAX_SOCKET);
-            assert_eq!(std::fs::metadata(&made.0).unwrap().permissions().mode() & 0o777, 0o700);
-            let path = made.0.clone();
+            assert!(made.path().join("s").as_os_str().len() <= MAX_SOCKET);
+            assert_eq!(std::fs::metadata(made.path()).unwrap().permissions().mode() & 0o777, 0o700);
+            let path = made.path().to_owned();
             drop(made);
             assert!(!path.exists());
         }

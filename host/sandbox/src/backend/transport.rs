@@ -28,7 +28,6 @@ pub(crate) struct Line {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) environment: Vec<(OsString, OsString)>,
-    /// The confiner and the rights of the process.
     pub(crate) confiner: Confiner,
     pub(crate) grant: Grant,
     /// The slot of a connection, held while the line is in use.
@@ -53,11 +52,10 @@ pub(crate) trait Transport: Send + Sync + Debug {
     async fn lost(&self, words: &str) -> String;
 
     /// Returns the prefix that confines a command on the target, in the target's shell syntax.
-    fn wrapper(&self) -> String {
-        String::new()
+    fn wrapper(&self) -> &'static str {
+        ""
     }
 
-    /// Releases the resources of the transport.
     async fn close(&self) {}
 }
 
@@ -66,27 +64,41 @@ pub(crate) trait Transport: Send + Sync + Debug {
 const MESSENGERS: &[&str] =
     &["CONTAINER", "DOCKER_", "PODMAN_", "SSH_AUTH_SOCK", "XDG_", "DBUS_SESSION_BUS_ADDRESS"];
 
-/// Returns the line of one of haft's own transport processes.
-pub(crate) fn transport_line(
-    (confiner, programs): (&Confiner, &HostPrograms),
-    program: PathBuf,
-    arguments: Vec<OsString>,
-) -> Line {
-    let everywhere = Root::everything();
-    let grant = Grant::none().with_read_anywhere().with_network(true).with_workspace(everywhere);
-    let is_needed = |name: &OsString| {
-        let name = name.to_str();
-        name.is_some_and(|name| MESSENGERS.iter().any(|known| name.starts_with(known)))
-    };
-    let path = (OsString::from("PATH"), programs.path());
-    let environment = std::env::vars_os().filter(|(name, _)| is_needed(name)).chain([path]).collect();
-    Line { program, arguments, environment, confiner: confiner.clone(), grant, place: None }
+/// Starts haft's own transport processes: supervised, not confined.
+#[derive(Clone, Debug)]
+pub(crate) struct Messenger {
+    confiner: Confiner,
+    programs: HostPrograms,
 }
 
-/// Returns the command that starts the shell.
-pub(crate) fn shell() -> [OsString; 3] {
-    ["sh".into(), "-c".into(), BOOT.into()]
+impl Messenger {
+    pub(crate) fn new(host_context: &HostContext) -> Self {
+        let programs = HostPrograms::of(&host_context.grant);
+        Self { confiner: host_context.transport_confiner.clone(), programs }
+    }
+
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.programs.find(name).is_some()
+    }
+
+    /// Returns the line of a transport process.
+    pub(crate) fn line(&self, name: &str, arguments: Vec<OsString>) -> Result<Line, BackendError> {
+        let program = self.programs.find(name);
+        let program = program.ok_or_else(|| BackendError::Target(HostPrograms::missing(name)))?;
+        let everywhere = Root::everything();
+        let grant = Grant::none().with_read_anywhere().with_network(true).with_workspace(everywhere);
+        let is_needed = |name: &OsString| {
+            let name = name.to_str();
+            name.is_some_and(|name| MESSENGERS.iter().any(|known| name.starts_with(known)))
+        };
+        let path = (OsString::from("PATH"), self.programs.path());
+        let environment = std::env::vars_os().filter(|(name, _)| is_needed(name)).chain([path]).collect();
+        Ok(Line { program, arguments, environment, confiner: self.confiner.clone(), grant, place: None })
+    }
 }
+
+/// The program and the arguments that start the shell.
+pub(crate) const SHELL: [&str; 3] = ["sh", "-c", BOOT];
 
 // This machine as a target. The kernel's sandbox confines a model's commands; haft's own transport processes,
 // which control panes, run outside of it. Never runs a model's command without the sandbox.
@@ -94,17 +106,12 @@ pub(crate) fn shell() -> [OsString; 3] {
 #[derive(Debug)]
 pub(crate) struct Local {
     confiner: Confiner,
-    transport_confiner: Confiner,
-    programs: HostPrograms,
+    messenger: Messenger,
 }
 
 impl Local {
     pub(crate) fn new(host_context: &HostContext) -> Self {
-        Self {
-            confiner: host_context.confiner.clone(),
-            transport_confiner: host_context.transport_confiner.clone(),
-            programs: HostPrograms::of(&host_context.grant),
-        }
+        Self { confiner: host_context.confiner.clone(), messenger: Messenger::new(host_context) }
     }
 }
 
@@ -123,10 +130,8 @@ impl Transport for Local {
     }
 
     async fn line(&self, run_as: RunAs<'_>) -> Result<Line, BackendError> {
-        let [name, arguments @ ..] = shell();
-        let program = name.to_str().and_then(|name| self.programs.find(name));
-        let program = program.ok_or_else(|| BackendError::Missing("`sh` is not on PATH".into()))?;
-        let line = transport_line((&self.transport_confiner, &self.programs), program, arguments.into());
+        let [name, arguments @ ..] = SHELL;
+        let line = self.messenger.line(name, arguments.map(OsString::from).into())?;
         Ok(match run_as {
             RunAs::Haft => line,
             RunAs::Model(grant) => Line {

@@ -6,7 +6,6 @@
 //! servers. A name leads to the addresses that it was answered with.
 
 mod connect;
-mod connections;
 mod judge;
 pub(super) mod message;
 mod names;
@@ -29,16 +28,15 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-pub(crate) use self::connections::Connections;
 use self::judge::Judge;
 use self::message::{Reply, Request};
-pub(super) use self::record::Record;
+use self::record::Record;
 pub use self::record::{Bytes, Connection};
 use self::secrets::Relay;
-use super::channel::{receive, watched};
+use self::traffic::Connections;
 use super::policy::Policy;
 use super::refusal::{MAX_REFUSALS, Refusal};
-use super::wire::{self, CONNECT, Message, NAMES};
+use super::wire::{self, CONNECT, Message, NAMES, received, watched};
 use haft_core::sync::Lock;
 use haft_core::upstream::Upstream;
 
@@ -49,10 +47,8 @@ const MAX_LOOK_UPS: usize = 16;
 /// Time limit for the resolution of a name.
 const LOOK_UP: Duration = Duration::from_secs(10);
 
-/// Resolves a name.
 type LookUp = fn(String) -> Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + Send>>;
 
-/// The connections and names of one child.
 #[derive(Debug)]
 pub(super) struct Egress {
     judge: Judge,
@@ -64,17 +60,16 @@ pub(super) struct Egress {
 
 /// The record of a child's connections and refusals, shared with its session.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Records {
-    pub(super) refused: Arc<Lock<Vec<Refusal>>>,
+pub(crate) struct Records {
+    pub(crate) refused: Arc<Lock<Vec<Refusal>>>,
     /// Notified of each refusal of a host.
     pub(super) news: Arc<Notify>,
-    pub(super) connections: Arc<Connections>,
+    pub(crate) connections: Arc<Connections>,
     /// The connections for a proposal of rights, if the child's needs are learnt.
     pub(super) learnt: Arc<Record>,
     pub(super) learns: bool,
 }
 
-/// The reason why a name has no address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NoAddress {
     /// It is not granted, does not exist, or has blocked addresses only.
@@ -106,7 +101,7 @@ impl Egress {
 
     /// Resolves a name in lower case, and returns the permitted ones of its addresses.
     async fn addresses(&self, name: &str) -> Result<Vec<IpAddr>, NoAddress> {
-        if !self.judge.may_look_up(name) {
+        if !self.judge.rules.may_look_up(name) {
             if let Some(refusal) = Refusal::of_name(name) {
                 self.records.refuse(refusal);
             }
@@ -165,7 +160,6 @@ impl Egress {
         connect::open_for(name, request).await
     }
 
-    /// Returns the record of a new connection.
     fn connection(&self, name: Option<String>, address: SocketAddr) -> Connection {
         let mut others = self.judge.names(address.ip());
         others.retain(|other| Some(other) != name.as_ref());
@@ -186,7 +180,7 @@ impl Records {
 
 async fn serve(egress: Arc<Egress>, socket: Arc<AsyncFd<OwnedFd>>) {
     let mut tasks = JoinSet::new();
-    while let Ok(Some(message)) = receive(&socket).await {
+    while let Ok(Some(message)) = received(&socket).await {
         while tasks.try_join_next().is_some() {}
         match message {
             Message { kind: NAMES, descriptors, .. } => names::serve(&mut tasks, &egress, descriptors),

@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{ExitCode, Stdio};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{CWD, Mode, OFlags};
@@ -30,6 +31,13 @@ pub(super) const VERB: &str = "__confine";
 
 /// The exit status that shells use for a command that could not be run.
 const CANNOT: u8 = 125;
+
+/// Time from TERM to KILL: enough to remove a lock file, too short to be noticed.
+pub(super) const TERM_GRACE: Duration = Duration::from_millis(500);
+/// Time limit for repeated KILLs; afterwards only the kernel can end a process.
+pub(super) const KILL_BOUND: Duration = Duration::from_secs(2);
+/// Time limit for the host to close the connection at the end.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
 
 /// Runs the helper, if this process was started as one; must be called while there is a single thread.
 pub(super) fn entry() -> Option<ExitCode> {
@@ -54,7 +62,7 @@ pub(super) fn entry() -> Option<ExitCode> {
     })
 }
 
-const NONE: &[OwnedFd] = &[];
+pub(super) const NONE: &[OwnedFd] = &[];
 
 fn message(error: &anyhow::Error) -> String {
     format!("{error:#}")

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::egress::{Connection, Record};
+use super::egress::{Connection, Records};
 use super::refusal::Refusal;
 use super::session::HelperSession;
 use haft_core::sync::Lock;
@@ -15,11 +15,8 @@ pub struct Observed(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     is_public: bool,
-    children: Lock<Vec<Child>>,
+    children: Lock<Vec<Records>>,
 }
-
-/// The limited records of one child.
-type Child = (Arc<Lock<Vec<Refusal>>>, Arc<Record>);
 
 impl Observed {
     /// Creates an empty record. If `is_public`, every public host is open to the children; addresses of this machine, of
@@ -33,14 +30,14 @@ impl Observed {
     }
 
     pub(super) fn take_in(&self, session: &HelperSession) {
-        self.0.children.lock().push((session.refused(), session.learnt()));
+        self.0.children.lock().push(session.records.clone());
     }
 
     /// Returns the refusals so far, each once.
     pub fn refused(&self) -> Vec<Refusal> {
         let mut all: Vec<Refusal> = Vec::new();
-        for (refused, _) in self.0.children.lock().iter() {
-            all.extend(refused.lock().iter().cloned());
+        for child in self.0.children.lock().iter() {
+            all.extend(child.refused.lock().iter().cloned());
         }
         let mut seen = BTreeSet::new();
         all.retain(|refusal| seen.insert(refusal.clone()));
@@ -49,6 +46,6 @@ impl Observed {
 
     /// Returns the connections so far, of one child after the other.
     pub fn connections(&self) -> Vec<Connection> {
-        self.0.children.lock().iter().flat_map(|(_, connections)| connections.list()).collect()
+        self.0.children.lock().iter().flat_map(|child| child.learnt.list()).collect()
     }
 }

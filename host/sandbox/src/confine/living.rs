@@ -10,6 +10,7 @@ mod events;
 
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -19,7 +20,7 @@ use rustix::net::{Shutdown, shutdown};
 
 #[cfg(target_os = "linux")]
 use self::events::Events;
-use super::seals::Seals;
+use haft_core::grant::Root;
 use haft_core::sync::Lock;
 
 /// Interval between two checks without events.
@@ -33,34 +34,27 @@ const LINGER: Duration = Duration::from_secs(5);
 /// Time limit for ended children: longer than a helper repeats KILL.
 const END: Duration = Duration::from_secs(3);
 
-/// The running children.
 #[derive(Debug, Default)]
 pub(super) struct Living(Lock<LivingState>);
 
 #[derive(Debug, Default)]
 struct LivingState {
     children: Vec<Arc<LivingChild>>,
-    /// Whether the thread runs.
     watched: bool,
     /// `None` at first, after a change, and if the system provides no events.
     events: Option<Arc<Events>>,
 }
 
-/// A child that may run a command.
 #[derive(Debug)]
 pub(super) struct LivingChild {
     /// The helper's socket. Its other end is closed when no process of the child is left.
-    control: Arc<OwnedFd>,
-    seals: Seals,
+    pub(super) control: Arc<OwnedFd>,
+    pub(super) seals: Seals,
     /// Set once: the replaced file; `None` if the child ended by itself.
-    fate: OnceLock<Option<PathBuf>>,
+    pub(super) fate: OnceLock<Option<PathBuf>>,
 }
 
 impl LivingChild {
-    pub(super) fn new(control: Arc<OwnedFd>, seals: Seals) -> Self {
-        Self { control, seals, fate: OnceLock::new() }
-    }
-
     pub(super) fn ended(&self) {
         let _ = self.fate.set(None);
     }
@@ -70,7 +64,6 @@ impl LivingChild {
         self.fate.get()?.as_deref()
     }
 
-    /// Ends the child if a seal is broken.
     fn check(&self) {
         if self.fate.get().is_some() {
             return;
@@ -114,7 +107,6 @@ impl Living {
         std::thread::Builder::new().name("haft-seals".into()).spawn(move || living.watch()).map(drop)
     }
 
-    /// Runs the thread.
     fn watch(&self) {
         let started = Instant::now();
         let mut needed = started;
@@ -195,7 +187,7 @@ fn is_gone(control: &OwnedFd, limit: Duration) -> bool {
         // A hang-up is reported without a requested event.
         let mut events = [PollFd::new(control, PollFlags::empty())];
         let left = end.saturating_duration_since(Instant::now());
-        let polled = poll(&mut events, Some(&timespec(left)));
+        let polled = poll(&mut events, Timespec::try_from(left).ok().as_ref());
         let [control] = events;
         if control.revents().intersects(PollFlags::HUP | PollFlags::ERR) {
             return true;
@@ -206,8 +198,56 @@ fn is_gone(control: &OwnedFd, limit: Duration) -> bool {
     }
 }
 
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: duration.as_secs().cast_signed(), tv_nsec: duration.subsec_nanos().into() }
+// The seals of a child: the identities of the files and directories that its mounts cover. A mount covers one
+// file, and the kernel removes it in the child when another file replaces that file outside.
+
+/// The identities of sealed paths at one moment.
+#[derive(Clone, Debug)]
+pub(super) struct Seals {
+    roots: Vec<Root>,
+    found: Vec<(PathBuf, Option<Identity>)>,
+}
+
+impl Seals {
+    pub(super) fn of(roots: Vec<Root>) -> Self {
+        Self { found: found(&roots), roots }
+    }
+
+    /// Returns the first path whose identity has changed.
+    pub(super) fn broken(&self) -> Option<PathBuf> {
+        let now = found(&self.roots);
+        if now == self.found {
+            return None;
+        }
+        let other = now.iter().find(|entry| !self.found.contains(entry));
+        let gone = || self.found.iter().find(|entry| !now.contains(entry));
+        other.or_else(gone).map(|(path, _)| path.clone())
+    }
+
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        self.found.iter().map(|(path, _)| &**path)
+    }
+}
+
+fn found(roots: &[Root]) -> Vec<(PathBuf, Option<Identity>)> {
+    let paths = roots.iter().flat_map(meant);
+    paths.map(|path| (path.clone(), identity(&path))).collect()
+}
+
+/// Device and inode.
+pub(super) type Identity = (u64, u64);
+
+/// Returns the paths at which `root` is sealed: its path when it was resolved, and the current target of a link
+/// to it.
+pub(super) fn meant(root: &Root) -> impl Iterator<Item = PathBuf> {
+    let now = Some(root.path()).filter(|path| *path != root.real()).and_then(|path| path.canonicalize().ok());
+    std::iter::once(root.real().to_owned()).chain(now.filter(|now| now != root.real()))
+}
+
+/// Returns the identity of the object at `path`; a link counts as another object.
+pub(super) fn identity(path: &Path) -> Option<Identity> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
 }
 
 /// Events, which macOS does not need: Seatbelt denies by path, whichever file is there.

@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 use self::aliases::with_aliases;
 use super::egress::secrets::GIVEN;
 use super::layers::Layers;
-use super::seals::meant;
+use super::living::meant;
 use haft_core::grant::{Grant, HostPattern, HostSecret, Reach, Root, Service, Why};
 
-/// The policy of a child's confinement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "independent settings of one child")]
 pub(super) struct Policy {
@@ -26,7 +25,6 @@ pub(super) struct Policy {
     pub(super) read: Option<Vec<PathBuf>>,
     /// Paths that can neither be read nor written.
     pub(super) hidden: Vec<PathBuf>,
-    /// Paths that cannot be written.
     pub(super) fixed: Vec<PathBuf>,
     /// The directory of this child alone, which is open also in a hidden one.
     pub(super) private: Option<PathBuf>,
@@ -159,12 +157,10 @@ impl Policy {
         covered.cloned().collect()
     }
 
-    /// Reports whether a writable directory contains `path`.
     pub(super) fn may_write(&self, path: &Path) -> bool {
         self.write_root(path).is_some()
     }
 
-    /// Returns the writable directory that contains `path`.
     pub(super) fn write_root(&self, path: &Path) -> Option<&Path> {
         match &self.write {
             None => Some(Path::new("/")),

@@ -16,12 +16,10 @@ const SMALL: &str = "haft-confine";
 /// whole program and start its own helpers, without end.
 static IS_ABLE: AtomicBool = AtomicBool::new(false);
 
-/// Records that this program can be started as a helper.
 pub(super) fn is_able() {
     IS_ABLE.store(true, Ordering::Relaxed);
 }
 
-/// The programs that can be started as helpers.
 #[derive(Debug)]
 pub(super) struct Programs {
     itself: Option<PathBuf>,
@@ -36,7 +34,6 @@ struct Small {
 }
 
 impl Programs {
-    /// Returns `program` alone.
     pub(super) fn only(program: PathBuf) -> Self {
         Self { itself: Some(program), small: None }
     }

@@ -50,17 +50,17 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    pub(super) fn encode(&self) -> Vec<u8> {
-        let part = |kind: u8, what: &[u8]| [&[kind], what].concat();
-        match self {
-            Self::Write(path) => part(b'w', path.as_os_str().as_bytes()),
-            Self::Remove(path) => part(b'd', path.as_os_str().as_bytes()),
-            Self::Read(path) => part(b'r', path.as_os_str().as_bytes()),
-            Self::Socket(path) => part(b's', path.as_os_str().as_bytes()),
-            Self::Connect(address) => part(b'c', address.to_string().as_bytes()),
-            Self::Host(..) => part(b'h', self.host().unwrap_or_default().as_bytes()),
-            Self::Request { secret, request } => part(b'q', format!("{secret}\n{request}").as_bytes()),
-        }
+    /// Encodes a refusal of the kernel for the host; `None` for those that the host observes itself.
+    pub(super) fn encode(&self) -> Option<Vec<u8>> {
+        let (kind, what) = match self {
+            Self::Write(path) => (b'w', path.as_os_str().as_bytes()),
+            Self::Remove(path) => (b'd', path.as_os_str().as_bytes()),
+            Self::Read(path) => (b'r', path.as_os_str().as_bytes()),
+            Self::Socket(path) => (b's', path.as_os_str().as_bytes()),
+            Self::Connect(address) => return Some([b"c", address.to_string().as_bytes()].concat()),
+            Self::Host(..) | Self::Request { .. } => return None,
+        };
+        Some([&[kind], what].concat())
     }
 
     pub(super) fn decode(body: &[u8]) -> Option<Self> {
@@ -72,15 +72,6 @@ impl Refusal {
             b'r' => Some(Self::Read(path())),
             b's' => Some(Self::Socket(path())),
             b'c' => Some(Self::Connect(std::str::from_utf8(what).ok()?.parse().ok()?)),
-            b'h' => {
-                let host = std::str::from_utf8(what).ok()?;
-                let (name, port) = host.split_once(':').unwrap_or((host, ""));
-                Some(Self::Host(name.to_owned(), port.parse().ok()))
-            }
-            b'q' => {
-                let (secret, request) = std::str::from_utf8(what).ok()?.split_once('\n')?;
-                Some(Self::Request { secret: secret.to_owned(), request: request.to_owned() })
-            }
             _ => None,
         }
     }
@@ -273,11 +264,8 @@ mod tests {
             Refusal::Read(path.clone()),
             Refusal::Socket(path),
             Refusal::Connect("[::1]:443".parse().unwrap()),
-            Refusal::Host("a.test".into(), None),
-            Refusal::Host("a.test".into(), Some(22)),
-            Refusal::Request { secret: "s".into(), request: "GET https://a.test/".into() },
         ] {
-            assert_eq!(Refusal::decode(&refusal.encode()), Some(refusal));
+            assert_eq!(Refusal::decode(&refusal.encode().unwrap()), Some(refusal));
         }
         assert_eq!(Refusal::decode(b"c127.0.0.1"), None);
         assert_eq!(Refusal::decode(b""), None);

@@ -6,8 +6,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use rustix::net::{Shutdown, shutdown};
@@ -17,19 +17,17 @@ use tokio::process::{Child, Command as Starter};
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
-use super::channel::{receive, watched};
 use super::egress::secrets::Relay;
-use super::egress::{Connections, Egress, Record, Records};
+use super::egress::{Egress, Records};
 use super::helper::VERB;
-use super::living::LivingChild;
+use super::living::{LivingChild, Seals};
 use super::policy::Policy;
 use super::program::SOURCES;
 use super::refusal::{MAX_REFUSALS, Refusal};
-use super::seals::Seals;
 use super::wire::{
-    self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, REFUSED, SETUP, STOP,
+    self, Command, ENDED, ExitReport, FAILED, GONE, JOB, LACKING, READY, REFUSED, SETUP, STOP, received,
+    watched,
 };
-use haft_core::sync::Lock;
 
 /// Time limit for a helper to get ready, which takes a few milliseconds.
 const READY_BOUND: Duration = Duration::from_secs(10);
@@ -50,12 +48,11 @@ pub(crate) struct HelperSession {
     received: usize,
     /// The number of refusals that [`Self::news`] has returned.
     told: usize,
-    /// Whether [`Self::stop`] was called.
     is_stopping: AtomicBool,
     /// An event that was received before it was asked for.
     early: Option<io::Result<HelperEvent>>,
-    /// The refusals and connections of the command so far.
-    records: Records,
+    /// The refusals and connections of the command so far, in order and limited. [`Self::news`] adds refusals.
+    pub(crate) records: Records,
     /// The variables of a command with secrets for hosts.
     given: Vec<(OsString, OsString)>,
     /// What serves the network of a command with single hosts; ends with this value.
@@ -74,17 +71,15 @@ impl Drop for Control {
     }
 }
 
-/// An event of a helper with a running command.
 #[derive(Debug)]
 pub(crate) enum HelperEvent {
     Ended(ExitReport),
     /// No process is left; the number of processes that had to be stopped.
     Gone(u32),
-    /// The sandbox refused the command something, which [`HelperSession::refused`] has too.
+    /// The sandbox refused the command something, which [`HelperSession::records`] has too.
     Refused(Refusal),
 }
 
-/// The error of a helper that did not get ready.
 #[derive(Debug)]
 pub(super) struct HelperNotReady {
     /// Whether only namespaces are missing.
@@ -126,27 +121,25 @@ impl HelperSession {
         let child = starter(helper).stdin(Stdio::from(theirs)).spawn()?;
         wire::send_text(&control, SETUP, &text, &sockets.iter().collect::<Vec<_>>())?;
         drop(sockets);
-        let control = Control(watched(Arc::new(control))?);
-        let (job, received, living) = (watched(job)?, 0, None);
-        let (early, is_stopping) = (None, AtomicBool::default());
         Ok(Self {
-            control,
-            job,
+            control: Control(watched(Arc::new(control))?),
+            job: watched(job)?,
             child,
-            received,
+            received: 0,
             told: 0,
-            is_stopping,
-            early,
+            is_stopping: AtomicBool::default(),
+            early: None,
             records,
             given,
             _egress: egress,
-            living,
+            living: None,
         })
     }
 
     /// Seals the child: it is ended when an object other than that of `seals` appears at a path.
     pub(super) fn seal(&mut self, seals: Seals) -> Arc<LivingChild> {
-        let child = Arc::new(LivingChild::new(self.control.0.get_ref().clone(), seals));
+        let control = self.control.0.get_ref().clone();
+        let child = Arc::new(LivingChild { control, seals, fate: OnceLock::new() });
         self.living = Some(child.clone());
         child
     }
@@ -165,47 +158,21 @@ impl HelperSession {
         wire::send_text(self.job.get_ref(), JOB, &command.encode(), &[input, output, errors])
     }
 
-    /// Waits until the helper is ready to become a command.
     pub(super) async fn ready(&mut self) -> Result<(), HelperNotReady> {
         let ready = async {
             tokio::select! {
                 biased;
-                message = receive(&self.job) => match message {
+                message = received(&self.job) => match message {
                     Ok(Some(message)) if message.kind == READY => Ok(()),
                     Ok(Some(message)) => Err(HelperNotReady::from(Ok(Some(message)))),
                     // The helper has ended; the reason is on the other socket, if at all.
-                    _ => Err(HelperNotReady::from(receive(&self.control.0).await)),
+                    _ => Err(HelperNotReady::from(received(&self.control.0).await)),
                 },
-                message = receive(&self.control.0) => Err(HelperNotReady::from(message)),
+                message = received(&self.control.0) => Err(HelperNotReady::from(message)),
             }
         };
         let late = || Err(HelperNotReady { lacking: false, why: io::Error::other(SILENT) });
         timeout(READY_BOUND, ready).await.unwrap_or_else(|_| late())
-    }
-
-    /// Returns the refusals of the command so far, in order and limited. [`Self::news`] adds more.
-    pub(crate) fn refused(&self) -> Arc<Lock<Vec<Refusal>>> {
-        self.records.refused.clone()
-    }
-
-    /// Returns the connections of a command with single hosts so far, limited.
-    pub(crate) fn connections(&self) -> Arc<Connections> {
-        self.records.connections.clone()
-    }
-
-    /// Returns the connections of a command whose needs are learnt, limited.
-    pub(super) fn learnt(&self) -> Arc<Record> {
-        self.records.learnt.clone()
-    }
-
-    /// Waits for the next event of the processes, refusals left out. The future may be dropped and created again.
-    pub(crate) async fn change(&mut self) -> io::Result<HelperEvent> {
-        loop {
-            match self.news().await? {
-                HelperEvent::Refused(_) => {}
-                change => return Ok(change),
-            }
-        }
     }
 
     /// Waits for the next event. The future may be dropped and created again.
@@ -220,7 +187,7 @@ impl HelperSession {
                 return Ok(HelperEvent::Refused(refusal));
             }
             let message = tokio::select! {
-                message = receive(&self.control.0) => message?,
+                message = received(&self.control.0) => message?,
                 () = self.records.news.notified() => continue,
             };
             match self.event(message)? {
@@ -231,7 +198,7 @@ impl HelperSession {
     }
 
     /// Receives what the helper has sent already. A call of the command continues only after its refusal was sent, so
-    /// [`Self::refused`] then has the refusals of everything that the command has done.
+    /// [`Self::records`] then has the refusals of everything that the command has done.
     pub(crate) fn catch_up(&mut self) {
         while self.early.is_none()
             && let Ok(message) = wire::receive(&**self.control.0.get_ref())
@@ -240,7 +207,7 @@ impl HelperSession {
         }
     }
 
-    /// Returns the event of a message; `None` for a refusal, which is added to [`Self::refused`].
+    /// Returns the event of a message; `None` for a refusal, which is added to [`Self::records`].
     fn event(&mut self, message: Option<wire::Message>) -> io::Result<Option<HelperEvent>> {
         self.received += 1;
         let Some(message) = message.filter(|_| self.received <= MAX_MESSAGES) else {
@@ -296,7 +263,6 @@ impl HelperSession {
     }
 }
 
-/// Converts an unexpected message to an error.
 fn failure(message: Option<wire::Message>) -> io::Error {
     let text = match message {
         Some(message) if matches!(message.kind, FAILED | LACKING) => {

@@ -13,7 +13,6 @@ use rustix::process::Pid;
 
 pub(crate) use self::platform::{HANDLE, close_from, identity};
 
-/// The process in which [`fork`] returned.
 pub(crate) enum Fork {
     Child,
     /// The parent process, with the child's id.
@@ -28,13 +27,11 @@ pub(crate) fn fork() -> io::Result<Fork> {
     Ok(Pid::from_raw(pid).map_or(Fork::Child, Fork::Parent))
 }
 
-/// Replaces standard input by another file.
 pub(crate) fn replace_input(file: &std::fs::File) -> io::Result<()> {
     // SAFETY: nothing owns descriptor 0; the library only ever borrows it.
     check(unsafe { libc::dup2(file.as_raw_fd(), 0) }).map(drop)
 }
 
-/// Replaces standard output by another file.
 pub(crate) fn replace_output(file: &std::fs::File) -> io::Result<()> {
     // SAFETY: nothing owns descriptor 1; the library only ever borrows it.
     check(unsafe { libc::dup2(file.as_raw_fd(), 1) }).map(drop)
@@ -66,6 +63,7 @@ pub(crate) fn peak_of_children() -> u64 {
     u64::try_from(usage.ru_maxrss).unwrap_or_default() * platform::PEAK_UNIT
 }
 
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
+/// Returns the result of a call, or its error if it is negative.
+pub(crate) fn check<T: Copy + Into<libc::c_long>>(result: T) -> io::Result<T> {
+    if result.into() < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

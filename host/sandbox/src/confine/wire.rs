@@ -11,15 +11,18 @@ mod platform;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, Write};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, SendAncillaryBuffer, SendAncillaryMessage};
+use serde::{Deserialize, Serialize};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
 
-pub(crate) use self::platform::memory_file;
+pub(crate) use self::platform::pair;
 use haft_manifest::ProcessLimits;
 
 /// Limit on the bytes of one message; longer content is in a file.
@@ -62,7 +65,7 @@ pub(super) struct Message {
 }
 
 /// The end of the command, as [`ENDED`] reports it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct ExitReport {
     /// The status of `wait`.
     pub(crate) status: i32,
@@ -73,22 +76,13 @@ pub(crate) struct ExitReport {
 
 impl ExitReport {
     pub(super) fn encode(self) -> Vec<u8> {
-        let parts = [&self.status.to_le_bytes()[..], &[u8::from(self.left)], &self.peak.to_le_bytes()];
-        parts.concat()
+        // Numbers can always be written.
+        serde_json::to_vec(&self).unwrap_or_default()
     }
 
     pub(super) fn decode(body: &[u8]) -> Option<Self> {
-        let (status, rest) = body.split_first_chunk()?;
-        let (left, rest) = rest.split_first()?;
-        let peak = rest.first_chunk()?;
-        let (status, peak) = (i32::from_le_bytes(*status), u64::from_le_bytes(*peak));
-        Some(Self { status, left: *left != 0, peak })
+        serde_json::from_slice(body).ok()
     }
-}
-
-/// Returns a pair of connected sockets, which preserve message boundaries.
-pub(super) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
-    platform::pair()
 }
 
 /// Sends one message without blocking. It only fails if the peer does not read, and there are never more than a
@@ -119,6 +113,14 @@ pub(super) fn send_text(
     send(socket, kind, &[], &with_file)
 }
 
+/// Returns a file without a name with `bytes`, positioned at its start.
+pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
+    let mut file = platform::new_file()?;
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file.into())
+}
+
 /// Receives one message; `None` if the other end is closed. Blocks only on blocking sockets.
 pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_DESCRIPTORS))];
@@ -140,6 +142,26 @@ pub(super) fn receive(socket: impl AsFd) -> io::Result<Option<Message>> {
     Ok(Some(Message { kind, body: buffer, descriptors }))
 }
 
+/// Returns a socket that is not waited for by threads.
+#[expect(
+    deprecated,
+    reason = "the successor is `unsafe` for descriptors that may close; an `OwnedFd` does not"
+)]
+pub(super) fn watched<T: AsFd + AsRawFd>(socket: T) -> io::Result<AsyncFd<T>> {
+    rustix::io::ioctl_fionbio(&socket, true)?;
+    AsyncFd::with_interest(socket, Interest::READABLE)
+}
+
+/// Receives one message without blocking the thread; `None` if the other end is closed.
+pub(super) async fn received<T: AsFd + AsRawFd>(socket: &AsyncFd<T>) -> io::Result<Option<Message>> {
+    loop {
+        let mut guard = socket.readable().await?;
+        if let Ok(message) = guard.try_io(|socket| receive(socket.get_ref())) {
+            return message;
+        }
+    }
+}
+
 impl Message {
     /// Returns the text of [`send_text`], and the descriptors without its file.
     pub(super) fn text(mut self) -> io::Result<(Vec<u8>, Vec<OwnedFd>)> {
@@ -155,7 +177,6 @@ impl Message {
     }
 }
 
-/// The command to execute, and its directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Command {
     pub(crate) program: PathBuf,

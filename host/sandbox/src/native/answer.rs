@@ -148,7 +148,6 @@ fn exit(status: ExitStatus) -> String {
     }
 }
 
-/// Appends `more` on a new line.
 fn append(text: &mut String, more: &str) {
     if !text.is_empty() && !more.is_empty() && !text.ends_with('\n') {
         text.push('\n');

@@ -53,19 +53,13 @@ impl Bash {
         Self { def, confiner, timeout, denied: Denied::default() }
     }
 
-    /// Returns the tool without the `denied` commands.
+    /// Returns the tool with the rights of commands in its description, and without the `denied` commands.
     #[must_use]
-    pub fn denying(self, denied: Denied) -> Self {
-        Self { denied, ..self }
-    }
-
-    /// Returns the tool with the rights of commands in its description.
-    #[must_use]
-    pub fn telling(mut self, reach: &str) -> Self {
+    pub fn with(mut self, reach: &str, denied: Denied) -> Self {
         if !reach.is_empty() {
             self.def.description = format!("{} {reach}", self.def.description);
         }
-        self
+        Self { denied, ..self }
     }
 
     fn timeout(&self, arguments: &Value) -> Result<Duration, ToolError> {

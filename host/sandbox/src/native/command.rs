@@ -75,7 +75,6 @@ pub struct CommandTool {
     binary: Binary,
 }
 
-/// The program to run.
 #[derive(Debug)]
 enum Binary {
     /// A name on `PATH`, which every call looks up.

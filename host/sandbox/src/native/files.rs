@@ -38,16 +38,17 @@ pub fn limits() -> Limits {
     Limits { time: std::time::Duration::from_secs(90), ..Limits::default() }
 }
 
-/// The `read_file` tool.
+/// The `read_file` or the `write_file` tool.
 #[derive(Debug)]
-pub struct ReadFile {
+pub struct FileTool {
     def: ToolDef,
     backend: Arc<dyn Backend>,
+    writes: bool,
 }
 
-impl ReadFile {
-    /// Creates the tool for the files of `backend`.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
+impl FileTool {
+    /// Creates the read tool for the files of `backend`.
+    pub fn reading(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Read a file on the target ({}). At most 8000 characters are returned; use `offset` to read \
              more.",
@@ -65,23 +66,12 @@ impl ReadFile {
             "additionalProperties": false,
         });
         let hints = Hints { read_only: true, ..Hints::default() };
-        Self {
-            def: ToolDef { name: READ.into(), description, parameters, hints, ..ToolDef::default() },
-            backend,
-        }
+        let def = ToolDef { name: READ.into(), description, parameters, hints, ..ToolDef::default() };
+        Self { def, backend, writes: false }
     }
-}
 
-/// The `write_file` tool.
-#[derive(Debug)]
-pub struct WriteFile {
-    def: ToolDef,
-    backend: Arc<dyn Backend>,
-}
-
-impl WriteFile {
-    /// Creates the tool for the files of `backend`.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
+    /// Creates the write tool for the files of `backend`.
+    pub fn writing(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Write a file on the target ({}); creates the file and its directories, or replaces the content.",
             backend.summary()
@@ -97,14 +87,43 @@ impl WriteFile {
             "additionalProperties": false,
         });
         let hints = Hints { destructive: true, idempotent: true, ..Hints::default() };
-        Self {
-            def: ToolDef { name: WRITE.into(), description, parameters, hints, ..ToolDef::default() },
-            backend,
+        let def = ToolDef { name: WRITE.into(), description, parameters, hints, ..ToolDef::default() };
+        Self { def, backend, writes: true }
+    }
+
+    async fn read(&self, arguments: &Value, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let path = text(arguments, "path");
+        let offset = arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
+        let is_binary = is_binary(arguments);
+        let limit = if is_binary { MAX_BINARY } else { MAX_CHARACTERS * CHARACTER };
+        let piece = self.backend.read(path, offset, limit, context).await.map_err(|error| failed(&error))?;
+        let rest = piece.total.saturating_sub(offset);
+        Ok(ToolResult::success(if is_binary {
+            let has_more = rest > piece.bytes.len() as u64;
+            format!("{}{}", STANDARD.encode(&piece.bytes), if has_more { TRUNCATED } else { "" })
+        } else {
+            shown(&piece.bytes, rest)
+        }))
+    }
+
+    async fn write(&self, arguments: &Value, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let (path, whole) = (text(arguments, "path"), text(arguments, "content"));
+        let bytes = if is_binary(arguments) {
+            let wrong = |error| ToolError::InvalidArguments(format!("`content` is not base64: {error}"));
+            STANDARD.decode(whole).map_err(wrong)?
+        } else {
+            whole.as_bytes().to_vec()
+        };
+        let length = bytes.len();
+        if length > MAX_CONTENT {
+            let message = format!("`content` has {length} bytes; the limit of one write is {MAX_CONTENT}");
+            return Err(ToolError::InvalidArguments(message));
         }
+        self.backend.write(path, bytes, context).await.map_err(|error| failed(&error))?;
+        Ok(ToolResult::success(format!("Wrote {length} bytes to {path}")))
     }
 }
 
-/// The schema of the encoding for binary content.
 static ENCODING: std::sync::LazyLock<Value> = std::sync::LazyLock::new(|| {
     json!({
         "type": "string",
@@ -122,7 +141,7 @@ fn is_binary(arguments: &Value) -> bool {
 }
 
 #[async_trait]
-impl Tool for ReadFile {
+impl Tool for FileTool {
     fn def(&self) -> &ToolDef {
         &self.def
     }
@@ -136,18 +155,11 @@ impl Tool for ReadFile {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let path = text(&call.arguments, "path");
-        let offset = call.arguments.get("offset").and_then(Value::as_u64).unwrap_or_default();
-        let is_binary = is_binary(&call.arguments);
-        let limit = if is_binary { MAX_BINARY } else { MAX_CHARACTERS * CHARACTER };
-        let piece = self.backend.read(path, offset, limit, context).await.map_err(|error| failed(&error))?;
-        let rest = piece.total.saturating_sub(offset);
-        Ok(ToolResult::success(if is_binary {
-            let has_more = rest > piece.bytes.len() as u64;
-            format!("{}{}", STANDARD.encode(&piece.bytes), if has_more { TRUNCATED } else { "" })
+        if self.writes {
+            self.write(&call.arguments, context).await
         } else {
-            shown(&piece.bytes, rest)
-        }))
+            self.read(&call.arguments, context).await
+        }
     }
 }
 
@@ -165,38 +177,6 @@ fn shown(bytes: &[u8], rest: u64) -> String {
         Some((end, _)) => format!("{}{TRUNCATED}", decoded.get(..end).unwrap_or_default()),
         None if rest > bytes.len() as u64 => format!("{decoded}{TRUNCATED}"),
         None => decoded.into_owned(),
-    }
-}
-
-#[async_trait]
-impl Tool for WriteFile {
-    fn def(&self) -> &ToolDef {
-        &self.def
-    }
-
-    fn subject(&self, arguments: &Value) -> Subject {
-        SUBJECT.subject(arguments)
-    }
-
-    fn has_fixed_rights(&self) -> bool {
-        true
-    }
-
-    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let (path, whole) = (text(&call.arguments, "path"), text(&call.arguments, "content"));
-        let bytes = if is_binary(&call.arguments) {
-            let wrong = |error| ToolError::InvalidArguments(format!("`content` is not base64: {error}"));
-            STANDARD.decode(whole).map_err(wrong)?
-        } else {
-            whole.as_bytes().to_vec()
-        };
-        let length = bytes.len();
-        if length > MAX_CONTENT {
-            let message = format!("`content` has {length} bytes; the limit of one write is {MAX_CONTENT}");
-            return Err(ToolError::InvalidArguments(message));
-        }
-        self.backend.write(path, bytes, context).await.map_err(|error| failed(&error))?;
-        Ok(ToolResult::success(format!("Wrote {length} bytes to {path}")))
     }
 }
 

@@ -9,12 +9,13 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use self::answer::{Fate, Streams, ended};
+use self::answer::{Streams, ended};
 use super::deny::{self, Denied, command};
-use crate::{Backend, BackendError, MAX_COMMAND, Task};
+use crate::{Backend, BackendError, MAX_COMMAND};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Subject, Tool, ToolError};
+use haft_core::units::{format_duration, parse_duration};
 
 /// The name of the tool.
 pub const NAME: &str = "run_shell";
@@ -24,7 +25,6 @@ pub const NAME: &str = "run_shell";
 pub struct RunShell {
     def: ToolDef,
     backend: Arc<dyn Backend>,
-    /// The default time limit of a command.
     timeout: Duration,
     denied: Denied,
     /// Whether haft ends after the call, and with it a command that exceeded its time limit.
@@ -32,24 +32,18 @@ pub struct RunShell {
 }
 
 impl RunShell {
-    /// Creates a tool that runs commands on `backend`.
-    pub fn new(backend: Arc<dyn Backend>, timeout: Duration, denied: Denied) -> Self {
+    /// Creates a tool that runs commands on `backend`. `one_call`: haft ends after one call, and with it a command that
+    /// exceeded its time limit.
+    pub fn new(backend: Arc<dyn Backend>, timeout: Duration, denied: Denied, one_call: bool) -> Self {
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
         let (name, description) = (NAME.into(), description(&*backend));
-        let parameters = parameters(timeout, backend.screen().is_some());
+        let parameters = parameters(timeout, backend.has_pane());
         let def = ToolDef { name, description, parameters, hints, ..ToolDef::default() };
-        Self { def, backend, timeout, denied, one_call: false }
+        Self { def, backend, timeout, denied, one_call }
     }
 
-    /// Returns the tool for a haft that ends after one call, and with it a command that exceeded its time
-    /// limit.
-    #[must_use]
-    pub fn for_one_call(self) -> Self {
-        Self { one_call: true, ..self }
-    }
-
-    async fn dispatched(&self, command: &str, context: &Context<'_>) -> Result<ToolResult, BackendError> {
-        let pane = self.backend.dispatch(command, context).await?;
+    async fn dispatched(&self, command: &str) -> Result<ToolResult, BackendError> {
+        let pane = self.backend.dispatch(command).await?;
         Ok(ToolResult::success(format!(
             "command dispatched to tmux pane {pane}; `capture-pane` shows its output, `send-keys` with the \
              key `C-c` interrupts it"
@@ -63,18 +57,16 @@ impl RunShell {
         timeout: Duration,
         context: &Context<'_>,
     ) -> Result<ToolResult, BackendError> {
-        let task = Task { command: command.to_owned(), timeout };
         let streams = Arc::new(Streams::new(&call.id, context.events));
-        let end = self.backend.run(&task, streams.clone(), context).await;
+        let end = self.backend.run(command, timeout, streams.clone(), context).await;
         let streams = streams.close();
-        let fate = if self.one_call { Fate::Ends } else { Fate::GoesOn };
-        Ok(ended(end?, fate, streams, timeout))
+        Ok(ended(end?, self.one_call, streams, timeout))
     }
 }
 
 fn description(backend: &dyn Backend) -> String {
     let target = backend.summary();
-    let pane = if backend.screen().is_some() {
+    let pane = if backend.has_pane() {
         " It runs in a tmux pane that a person may watch; `wait: false` leaves it there and returns at once."
     } else {
         " Standard input is empty."
@@ -96,7 +88,7 @@ fn parameters(timeout: Duration, has_pane: bool) -> Value {
                 "description": format!(
                     "How long to wait: true (default) for {}, a duration like \"500ms\", \"30s\", \"10m\", \"1h\", or \
                      whole seconds{background}",
-                    shown(timeout)
+                    format_duration(timeout)
                 ),
                 "default": true,
             },
@@ -135,10 +127,7 @@ impl Tool for RunShell {
         let wait = Wait::parse(call.arguments.get("wait")).map_err(ToolError::InvalidArguments)?;
         context.notes.decision(|| format!("on {}, {}", self.backend.summary(), self.backend.confinement()));
         let timeout = match wait {
-            Wait::No if self.backend.screen().is_none() => {
-                return Err(failed(&BackendError::NoPane { target: self.backend.summary() }));
-            }
-            Wait::No => return self.dispatched(command, context).await.map_err(|error| failed(&error)),
+            Wait::No => return self.dispatched(command).await.map_err(|error| failed(&error)),
             Wait::Usual => self.timeout,
             Wait::For(time) => time,
         };
@@ -155,9 +144,6 @@ pub(super) fn failed(error: &BackendError) -> ToolError {
 /// The start of every refusal.
 const FORMS: &str = "invalid wait duration; use forms like 30s, 10m, 1h, 500ms";
 
-const UNITS: &[(&str, u64)] = &[("ms", 1), ("s", 1000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
-
-/// The wait time of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// The default time.
@@ -168,55 +154,29 @@ enum Wait {
 }
 
 impl Wait {
-    /// Parses the argument `wait`.
     fn parse(value: Option<&Value>) -> Result<Self, String> {
-        let milliseconds = match value {
+        let time = match value {
             None | Some(Value::Null | Value::Bool(true)) => return Ok(Self::Usual),
             Some(Value::Bool(false)) => return Ok(Self::No),
-            Some(Value::Number(number)) => {
-                let whole = number.as_u64().and_then(|seconds| seconds.checked_mul(1000));
-                whole.ok_or_else(|| {
-                    format!("{FORMS} (`wait` is {number}; a number is whole seconds, from 1)")
-                })?
-            }
-            Some(Value::String(text)) => milliseconds(text).ok_or_else(|| refused(text))?,
+            Some(Value::Number(number)) => number
+                .as_u64()
+                .map(Duration::from_secs)
+                .ok_or_else(|| format!("{FORMS} (`wait` is {number}; a number is whole seconds, from 1)"))?,
+            Some(Value::String(text)) => duration(text)
+                .ok_or_else(|| format!("{FORMS} (`wait` is `{}`)", haft_core::report::plain(text)))?,
             Some(other) => return Err(format!("{FORMS}, true or false (`wait` is {other})")),
         };
-        let time = Duration::from_millis(milliseconds);
         if time.is_zero() || time > Limits::MAX_TIME {
-            return Err(format!("{FORMS} (at least 1ms and at most {})", shown(Limits::MAX_TIME)));
+            return Err(format!("{FORMS} (at least 1ms and at most {})", format_duration(Limits::MAX_TIME)));
         }
         Ok(Self::For(time))
     }
 }
 
-fn refused(text: &str) -> String {
-    format!("{FORMS} (`wait` is `{}`)", haft_core::report::plain(text))
-}
-
-/// Parses a time to milliseconds; a plain number is seconds.
-fn milliseconds(text: &str) -> Option<u64> {
+/// Parses a time; a plain number is seconds.
+pub(super) fn duration(text: &str) -> Option<Duration> {
     let text = text.trim();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let scale = match unit {
-        "" => 1000,
-        unit => UNITS.iter().find(|(name, _)| *name == unit)?.1,
-    };
-    number.parse::<u64>().ok()?.checked_mul(scale)
-}
-
-/// Formats a time: `250ms`, `7s`, `2m`, `2h`, `1.250s`.
-fn shown(time: Duration) -> String {
-    let milliseconds = time.as_millis();
-    let whole = |unit: u128| milliseconds.is_multiple_of(unit) && milliseconds >= unit;
-    match milliseconds {
-        total if whole(3_600_000) => format!("{}h", total / 3_600_000),
-        total if whole(60_000) => format!("{}m", total / 60_000),
-        total if whole(1000) => format!("{}s", total / 1000),
-        total if total < 1000 => format!("{total}ms"),
-        total => format!("{}.{:03}s", total / 1000, total % 1000),
-    }
+    parse_duration(text).or_else(|_| parse_duration(&format!("{text}s"))).ok()
 }
 
 #[cfg(test)]
@@ -275,21 +235,6 @@ mod tests {
                 error.starts_with("invalid wait duration; use forms like 30s, 10m, 1h, 500ms"),
                 "{value}: {error}"
             );
-        }
-    }
-
-    /// RS03: a duration is shown in the form in which a user writes it.
-    #[test]
-    fn a_time_is_shown_as_it_is_written() {
-        for (milliseconds, text) in [
-            (250, "250ms"),
-            (7000, "7s"),
-            (120_000, "2m"),
-            (7_200_000, "2h"),
-            (1250, "1.250s"),
-            (90_000, "90s"),
-        ] {
-            assert_eq!(shown(Duration::from_millis(milliseconds)), text);
         }
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::run_shell::failed;
-use crate::{Backend, BackendError, Screen, Snapshot};
+use super::run_shell::{duration, failed};
+use crate::{Backend, BackendError, Snapshot};
 use haft_core::call::{Hints, ToolCall, ToolDef, ToolResult};
 use haft_core::limit::Limits;
 use haft_core::tool::{Context, Keep, Tool, ToolError, clip};
@@ -34,18 +34,12 @@ pub fn limits() -> Limits {
     Limits { time: MAX_DELAY + Duration::from_mins(2), ..Limits::default() }
 }
 
-/// The `capture-pane` tool.
+/// The `capture-pane` or the `send-keys` tool.
 #[derive(Debug)]
-pub struct CapturePane {
+pub struct PaneTool {
     def: ToolDef,
     backend: Arc<dyn Backend>,
-}
-
-/// The `send-keys` tool.
-#[derive(Debug)]
-pub struct SendKeys {
-    def: ToolDef,
-    backend: Arc<dyn Backend>,
+    types: bool,
 }
 
 fn flag(description: &str, default: bool) -> Value {
@@ -60,9 +54,9 @@ fn delays(what: &str) -> [Value; 2] {
     ]
 }
 
-impl CapturePane {
-    /// Creates the tool for the pane of `backend`.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
+impl PaneTool {
+    /// Creates the capture tool for the pane of `backend`.
+    pub fn capturing(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Show the content of the tmux pane on the target ({}): the visible lines, or lines `start` to \
              `end` of the history. Long output is cut at the start.",
@@ -86,16 +80,12 @@ impl CapturePane {
             "additionalProperties": false,
         });
         let hints = Hints { read_only: true, ..Hints::default() };
-        Self {
-            def: ToolDef { name: CAPTURE.into(), description, parameters, hints, ..ToolDef::default() },
-            backend,
-        }
+        let def = ToolDef { name: CAPTURE.into(), description, parameters, hints, ..ToolDef::default() };
+        Self { def, backend, types: false }
     }
-}
 
-impl SendKeys {
-    /// Creates the tool for the pane of `backend`.
-    pub fn new(backend: Arc<dyn Backend>) -> Self {
+    /// Creates the keys tool for the pane of `backend`.
+    pub fn typing(backend: Arc<dyn Backend>) -> Self {
         let description = format!(
             "Type into the tmux pane on the target ({}): `literal_text` as it is, then `keys` by name, then \
              Enter if `enter`. The key C-c interrupts the running command.",
@@ -118,19 +108,46 @@ impl SendKeys {
             "additionalProperties": false,
         });
         let hints = Hints { destructive: true, open_world: true, ..Hints::default() };
-        Self {
-            def: ToolDef { name: SEND.into(), description, parameters, hints, ..ToolDef::default() },
-            backend,
+        let def = ToolDef { name: SEND.into(), description, parameters, hints, ..ToolDef::default() };
+        Self { def, backend, types: true }
+    }
+
+    async fn capture(&self, arguments: &Value, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let snapshot = snapshot(arguments);
+        snapshot.flags().map_err(|error| ToolError::InvalidArguments(error.to_string()))?;
+        delayed(arguments, context).await?;
+        let captured = self.backend.capture(&snapshot).await.map_err(|error| failed(&error))?;
+        // A screen ends with lines that were never written.
+        let text = captured.text.trim_end_matches('\n');
+        let mut shown = clip(text, MAX_CHARACTERS, Keep::Tail);
+        if captured.fell_back {
+            shown.push_str("\n[notice] alternate screen was not active; captured main pane instead.");
         }
+        Ok(ToolResult::success(shown))
+    }
+
+    async fn send(&self, arguments: &Value, context: &Context<'_>) -> Result<ToolResult, ToolError> {
+        let literal = arguments.get("literal_text").and_then(Value::as_str).unwrap_or_default();
+        let keys = arguments.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let keys: Vec<String> = keys.iter().filter_map(|key| Some(key.as_str()?.to_owned())).collect();
+        let enter = arguments.get("enter").and_then(Value::as_bool).unwrap_or_default();
+        if literal.is_empty() && keys.is_empty() && !enter {
+            let message = "send-keys requires at least one of: keys, literal_text, or enter=true";
+            return Err(ToolError::InvalidArguments(message.into()));
+        }
+        if literal.contains('\0') {
+            return Err(ToolError::InvalidArguments(
+                "`literal_text` has a NUL character, which cannot be typed".into(),
+            ));
+        }
+        delayed(arguments, context).await?;
+        let target = word(arguments, "target");
+        let sent = self.backend.send(target.as_deref(), literal, &keys, enter).await;
+        let pane = sent.map_err(|error| failed(&error))?;
+        Ok(ToolResult::success(format!("sent keys to tmux pane {pane}")))
     }
 }
 
-/// Returns the pane, which exists if these tools are enabled.
-fn screen(backend: &dyn Backend) -> Result<&dyn Screen, ToolError> {
-    backend.screen().ok_or_else(|| failed(&BackendError::NoPane { target: backend.summary() }))
-}
-
-/// Waits for the requested delay.
 async fn delayed(arguments: &Value, context: &Context<'_>) -> Result<(), ToolError> {
     let delay = delay(arguments).map_err(ToolError::InvalidArguments)?;
     tokio::select! {
@@ -146,26 +163,11 @@ fn delay(arguments: &Value) -> Result<Duration, String> {
         (None, None) => Duration::ZERO,
         (None, Some(value)) => Duration::from_millis(value.as_u64().ok_or(DELAYS)?),
         (Some(Value::Number(number)), None) => Duration::from_secs(number.as_u64().ok_or(DELAYS)?),
-        (Some(Value::String(text)), None) => parsed(text)
+        (Some(Value::String(text)), None) => duration(text)
             .ok_or_else(|| format!("`delay` is `{}`; {DELAYS}", haft_core::report::plain(text)))?,
         (Some(_), None) => return Err(format!("`delay` is not a duration; {DELAYS}")),
     };
     if time > MAX_DELAY { Err(format!("the delay is too long; {DELAYS}")) } else { Ok(time) }
-}
-
-fn parsed(text: &str) -> Option<Duration> {
-    let text = text.trim();
-    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().ok()?;
-    let seconds = match unit {
-        "ms" => return Some(Duration::from_millis(number)),
-        "" | "s" => 1,
-        "m" => 60,
-        "h" => 3600,
-        _ => return None,
-    };
-    number.checked_mul(seconds).map(Duration::from_secs)
 }
 
 fn word(arguments: &Value, name: &str) -> Option<String> {
@@ -191,7 +193,7 @@ fn snapshot(arguments: &Value) -> Snapshot {
 }
 
 #[async_trait]
-impl Tool for CapturePane {
+impl Tool for PaneTool {
     fn def(&self) -> &ToolDef {
         &self.def
     }
@@ -201,52 +203,11 @@ impl Tool for CapturePane {
     }
 
     async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let screen = screen(&*self.backend)?;
-        let snapshot = snapshot(&call.arguments);
-        snapshot.flags().map_err(|error| ToolError::InvalidArguments(error.to_string()))?;
-        delayed(&call.arguments, context).await?;
-        let captured = screen.capture(&snapshot).await.map_err(|error| failed(&error))?;
-        // A screen ends with lines that were never written.
-        let text = captured.text.trim_end_matches('\n');
-        let mut shown = clip(text, MAX_CHARACTERS, Keep::Tail);
-        if captured.fell_back {
-            shown.push_str("\n[notice] alternate screen was not active; captured main pane instead.");
+        if self.types {
+            self.send(&call.arguments, context).await
+        } else {
+            self.capture(&call.arguments, context).await
         }
-        Ok(ToolResult::success(shown))
-    }
-}
-
-#[async_trait]
-impl Tool for SendKeys {
-    fn def(&self) -> &ToolDef {
-        &self.def
-    }
-
-    fn has_fixed_rights(&self) -> bool {
-        true
-    }
-
-    async fn call(&self, call: &ToolCall, context: &Context<'_>) -> Result<ToolResult, ToolError> {
-        let screen = screen(&*self.backend)?;
-        let arguments = &call.arguments;
-        let literal = arguments.get("literal_text").and_then(Value::as_str).unwrap_or_default();
-        let keys = arguments.get("keys").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-        let keys: Vec<String> = keys.iter().filter_map(|key| Some(key.as_str()?.to_owned())).collect();
-        let enter = arguments.get("enter").and_then(Value::as_bool).unwrap_or_default();
-        if literal.is_empty() && keys.is_empty() && !enter {
-            let message = "send-keys requires at least one of: keys, literal_text, or enter=true";
-            return Err(ToolError::InvalidArguments(message.into()));
-        }
-        if literal.contains('\0') {
-            return Err(ToolError::InvalidArguments(
-                "`literal_text` has a NUL character, which cannot be typed".into(),
-            ));
-        }
-        delayed(arguments, context).await?;
-        let target = word(arguments, "target");
-        let pane =
-            screen.send(target.as_deref(), literal, &keys, enter).await.map_err(|error| failed(&error))?;
-        Ok(ToolResult::success(format!("sent keys to tmux pane {pane}")))
     }
 }
 

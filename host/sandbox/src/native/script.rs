@@ -115,7 +115,6 @@ impl ScriptsTool {
         limits(DEFAULT_TIMEOUT)
     }
 
-    /// Returns the script that a call names.
     fn script(&self, arguments: &Value) -> Result<&str, ToolError> {
         let named = arguments.get("script").and_then(Value::as_str).unwrap_or_default();
         let named = named.trim_start_matches("./");

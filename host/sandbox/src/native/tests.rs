@@ -5,23 +5,12 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::*;
-use crate::{BackendError, Captured, CommandOutcome, OutputSink, Piece, Screen, Snapshot, Task};
+use crate::{BackendError, CommandOutcome, OutputSink, Piece};
 use haft_core::tool::Context;
 
 /// A backend that does nothing, with or without a pane.
 #[derive(Debug)]
 struct Still(bool);
-
-#[async_trait]
-impl Screen for Still {
-    async fn capture(&self, _: &Snapshot) -> Result<Captured, BackendError> {
-        Ok(Captured { text: String::new(), fell_back: false })
-    }
-
-    async fn send(&self, _: Option<&str>, _: &str, _: &[String], _: bool) -> Result<String, BackendError> {
-        Ok("%0".into())
-    }
-}
 
 #[async_trait]
 impl Backend for Still {
@@ -35,14 +24,11 @@ impl Backend for Still {
 
     async fn run(
         &self,
-        _: &Task,
+        _: &str,
+        _: Duration,
         _: Arc<dyn OutputSink>,
         _: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError> {
-        Err(BackendError::Cancelled)
-    }
-
-    async fn dispatch(&self, _: &str, _: &Context<'_>) -> Result<String, BackendError> {
         Err(BackendError::Cancelled)
     }
 
@@ -54,16 +40,22 @@ impl Backend for Still {
         Err(BackendError::Cancelled)
     }
 
-    fn screen(&self) -> Option<&dyn Screen> {
-        self.0.then_some(self)
+    fn has_pane(&self) -> bool {
+        self.0
     }
 
     async fn close(&self) {}
 }
 
 fn settings(backend: Option<Still>) -> Settings {
-    let backend = backend.map(|backend| Arc::new(backend) as Arc<dyn Backend>);
-    Settings { backend, ..Settings::default() }
+    Settings {
+        confiner: Confiner::new(),
+        bash_timeout: bash::DEFAULT_TIMEOUT,
+        denied: Denied::new(deny::DEFAULT.iter().copied()),
+        reach: String::new(),
+        backend: backend.map(|backend| Arc::new(backend) as Arc<dyn Backend>),
+        one_call: false,
+    }
 }
 
 fn built(settings: &Settings) -> Vec<&'static str> {

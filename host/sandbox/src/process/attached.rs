@@ -1,6 +1,7 @@
 //! Runs one program on haft's own streams, confined like a child of a tool: `haft exec`, the shell of a local
 //! pane, and servers behind `haft wrap`. Leaves no process running when the program or haft ends.
 
+use std::error::Error;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -8,6 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
+use std::str::FromStr;
 
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 use serde::{Deserialize, Serialize};
@@ -72,42 +74,25 @@ impl PaneRights {
     /// Rebuilds the grant. The process that passed it on a command line has all of these rights already.
     pub fn grant(&self) -> io::Result<Grant> {
         let root = |path: &PathBuf| Root::resolve(Path::new("/"), path);
+        let roots = |paths: &[PathBuf]| paths.iter().map(root).collect::<io::Result<Vec<_>>>();
         let workspace = root(&self.workspace)?;
-        let mut grant = match &self.write {
+        let grant = match &self.write {
             None => Grant::sandbox(SandboxMode::Rwx, workspace, []),
             Some(write) => {
-                let mut grant = Grant::none().with_workspace(workspace);
-                for path in write {
-                    grant = grant.with_write(root(path)?);
-                }
-                grant
+                roots(write)?.into_iter().fold(Grant::none().with_workspace(workspace), Grant::with_write)
             }
         };
-        grant = match &self.read {
+        let grant = match &self.read {
             None => grant.with_read_anywhere(),
-            Some(read) => {
-                read.iter().try_fold(grant, |grant, path| io::Result::Ok(grant.with_read(root(path)?)))?
-            }
+            Some(read) => roots(read)?.into_iter().fold(grant, Grant::with_read),
         };
-        for path in &self.hidden {
-            grant = grant.with_hidden(root(path)?);
-        }
-        for path in &self.fixed {
-            grant = grant.with_fixed(root(path)?);
-        }
-        if let Some(caches) = &self.caches {
-            grant = grant.with_caches(root(caches)?);
-        }
-        for host in &self.hosts {
-            grant = grant.with_child_host(host.parse().map_err(io::Error::other)?);
-        }
-        for host in &self.blocked {
-            grant = grant.with_blocked_host(host.parse().map_err(io::Error::other)?);
-        }
-        for service in &self.services {
-            grant = grant.with_service(service.parse().map_err(io::Error::other)?);
-        }
-        grant = self.env.iter().fold(grant, Grant::with_env);
+        let grant = roots(&self.hidden)?.into_iter().fold(grant, Grant::with_hidden);
+        let grant = roots(&self.fixed)?.into_iter().fold(grant, Grant::with_fixed);
+        let grant = roots(self.caches.as_slice())?.into_iter().fold(grant, Grant::with_caches);
+        let grant = parsed(&self.hosts)?.into_iter().fold(grant, Grant::with_child_host);
+        let grant = parsed(&self.blocked)?.into_iter().fold(grant, Grant::with_blocked_host);
+        let grant = parsed(&self.services)?.into_iter().fold(grant, Grant::with_service);
+        let grant = self.env.iter().fold(grant, Grant::with_env);
         Ok(grant.with_network(self.network).with_unix_sockets(self.unix_sockets))
     }
 
@@ -115,6 +100,10 @@ impl PaneRights {
     pub fn confiner(&self) -> Confiner {
         if self.open { Confiner::open() } else { Confiner::new() }
     }
+}
+
+fn parsed<T: FromStr<Err: Error + Send + Sync + 'static>>(texts: &[String]) -> io::Result<Vec<T>> {
+    texts.iter().map(|text| text.parse().map_err(io::Error::other)).collect()
 }
 
 fn paths<'r>(roots: impl Iterator<Item = &'r Root>) -> Vec<PathBuf> {
@@ -152,7 +141,7 @@ pub async fn run(
             _ = tokio::signal::ctrl_c() => attached.stop(),
         }
     }
-    let refused = attached.session.refused().lock().clone();
+    let refused = attached.session.records.refused.lock().clone();
     Ok((attached.finish().await?, refused))
 }
 
@@ -259,7 +248,6 @@ impl Attached {
     }
 }
 
-/// Returns the variables that a shell in a terminal needs.
 fn terminal_variables() -> Vec<(OsString, OsString)> {
     let names = ["TERM", "COLORTERM"];
     names.into_iter().filter_map(|name| Some((name.into(), std::env::var_os(name)?))).collect()

@@ -55,7 +55,7 @@ const UNUSED: Duration = Duration::from_hours(30 * 24);
 pub(super) const KEPT: &str = "kept";
 
 /// Flags that open a directory and not a link to one.
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+pub(super) const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// The timestamps of a cache in use.
 const NOW: Timestamps = {

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::io;
 use std::os::fd::OwnedFd;
 
+use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::Receiver;
 
 use haft_core::event::{Event, Events};
@@ -13,13 +14,11 @@ use haft_core::tool::{Clipper, Keep};
 /// Limit on the bytes of one read: the capacity of a pipe.
 const CHUNK: usize = 64 << 10;
 
-/// The read ends of a child's output.
 pub(crate) struct Capture {
     stdout: Stream,
     stderr: Option<Stream>,
 }
 
-/// The receiver of the output.
 #[derive(Clone, Copy)]
 pub(crate) struct Listener<'a> {
     /// The id of the call.
@@ -80,21 +79,15 @@ impl Stream {
     }
 
     async fn read_to_end(&mut self, emit: impl Fn(&str)) {
-        while let Some(pipe) = &self.pipe {
-            // Either error means that the pipe is closed.
-            let read = match pipe.readable().await {
-                Ok(()) => pipe.try_read(&mut self.buffer),
-                Err(error) => Err(error),
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut self.buffer).await {
                 Ok(count) if count > 0 => {
-                    let bytes = self.buffer.get(..count).unwrap_or_default();
-                    let text = self.text.push(bytes);
+                    let text = self.text.push(self.buffer.get(..count).unwrap_or_default());
                     if !text.is_empty() {
                         emit(&text);
                     }
                 }
+                // Either means that the pipe is closed.
                 Ok(_) | Err(_) => self.pipe = None,
             }
         }

@@ -9,10 +9,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, Mode, OFlags, mkdirat, openat, symlinkat};
+use rustix::fs::{CWD, Mode, mkdirat, openat, symlinkat};
 use rustix::io::Errno;
 
-use super::caches;
+use super::caches::{self, DIRECTORY};
 use haft_core::grant::{Grant, Reach, Root};
 
 /// The part of a process's directory that the process may write. Only haft writes the rest.
@@ -30,9 +30,6 @@ const DATA: &str = "plugin-data";
 const MAX_LINKS: usize = 1000;
 /// Limit on the entries that are looked at for the size of a home.
 const MAX_ENTRIES: usize = 1_000_000;
-
-/// Flags that open a directory and not a link to one.
-const DIRECTORY: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// Places of programs in a user's home: interpreters, their packages, and what manages their versions.
 pub const PROGRAMS: &[&str] = &[

@@ -11,20 +11,20 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::ffi::OsString;
-use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::AsyncReadExt as _;
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use crate::confine::{Command, Confiner, Connection, Connections, HelperEvent, HelperSession, Refusal};
-use crate::process::start::{command, started};
-use crate::process::{ProcessError, watch as watching};
+use crate::confine::{Command, Confiner, Connection, HelperEvent, HelperSession, Records, Refusal};
+use crate::process::ProcessError;
+use crate::process::start::{Piped, command, piped};
 use haft_core::grant::Grant;
 use haft_core::sync::Lock;
 use haft_manifest::ProcessLimits;
@@ -69,8 +69,7 @@ pub struct Life {
     catch_up: mpsc::Sender<oneshot::Sender<()>>,
     state: watch::Receiver<ServiceState>,
     words: Arc<Lock<LastLines>>,
-    refused: Arc<Lock<Vec<Refusal>>>,
-    connections: Arc<Connections>,
+    records: Records,
 }
 
 #[derive(Clone, Debug)]
@@ -118,24 +117,15 @@ pub async fn start(
 ) -> Result<Service, ProcessError> {
     let command = command(&job.program, &job.arguments, &job.environment, grant)?;
     let command = Command { limits: job.limits, ..command };
-    let pipe = || io::pipe().map_err(watching("open a pipe"));
-    let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
-    let (errors, their_errors) = pipe()?;
-    let streams = [their_input.into(), their_output.into(), their_errors.into()];
-    let failed = watching("talk over a pipe");
-    let input = Sender::from_owned_fd(input.into()).map_err(&failed)?;
-    let output = Receiver::from_owned_fd(output.into()).map_err(&failed)?;
-    let errors = Receiver::from_owned_fd(errors.into()).map_err(&failed)?;
-    let session = started(confiner, grant, &command, streams).await?;
-    confiner.refill(grant);
+    let Piped { session, input, output, errors } = piped(confiner, grant, &command).await?;
     let words = Arc::new(Lock::new(LastLines::default()));
     let errors = Errors { pipe: Some(errors), words: words.clone(), on_line: Box::new(on_line) };
-    let (refused, connections) = (session.refused(), session.connections());
+    let records = session.records.clone();
     let (stop, orders) = watch::channel(false);
     let (catch_up, late) = mpsc::channel(1);
     let (sender, state) = watch::channel(ServiceState::Running);
     tokio::spawn(Supervisor { session, errors, sender }.keep(orders, late));
-    Ok(Service { input, output, life: Life { stop, catch_up, state, words, refused, connections } })
+    Ok(Service { input, output, life: Life { stop, catch_up, state, words, records } })
 }
 
 impl Life {
@@ -152,7 +142,7 @@ impl Life {
         let mut state = self.state.clone();
         let ended = state.wait_for(|state| !matches!(state, ServiceState::Running)).await;
         drop(ended);
-        self.ending().unwrap_or_else(unwatched)
+        self.ending().unwrap_or_else(|| Ending::Unknown("it is no longer supervised".to_owned()))
     }
 
     /// Returns the last lines of standard error, without control characters and limited.
@@ -162,7 +152,7 @@ impl Life {
 
     /// Returns the connections of a service with single hosts since the last call of this function, limited.
     pub fn take_connections(&self) -> Vec<Connection> {
-        self.connections.take()
+        self.records.connections.take()
     }
 
     /// Waits until [`Self::refused`] has the refusals of everything that the service has done so far.
@@ -176,7 +166,7 @@ impl Life {
 
     /// Returns the sandbox's refusals so far, in order and limited.
     pub fn refused(&self) -> Vec<Refusal> {
-        self.refused.lock().clone()
+        self.records.refused.lock().clone()
     }
 
     /// Reports whether the service was asked to stop.
@@ -205,11 +195,6 @@ impl Life {
     }
 }
 
-fn unwatched() -> Ending {
-    Ending::Unknown("it is no longer supervised".to_owned())
-}
-
-/// Supervises the service in a separate task.
 struct Supervisor {
     session: HelperSession,
     errors: Errors,
@@ -272,7 +257,6 @@ impl Supervisor {
     }
 }
 
-/// Captures the standard error of the service.
 struct Errors {
     /// `None` after all write ends are closed.
     pipe: Option<Receiver>,
@@ -281,7 +265,6 @@ struct Errors {
 }
 
 impl Errors {
-    /// Reads while it is polled.
     async fn read_on(&mut self) -> Infallible {
         self.read_to_end().await;
         std::future::pending().await
@@ -289,19 +272,13 @@ impl Errors {
 
     async fn read_to_end(&mut self) {
         let mut buffer = vec![0; CHUNK].into_boxed_slice();
-        while let Some(pipe) = &self.pipe {
-            // Either error means that the pipe is closed.
-            let read = match pipe.readable().await {
-                Ok(()) => pipe.try_read(&mut buffer),
-                Err(error) => Err(error),
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+        while let Some(pipe) = &mut self.pipe {
+            match pipe.read(&mut buffer).await {
                 Ok(count) if count > 0 => {
                     let bytes = buffer.get(..count).unwrap_or_default();
-                    let mut words = self.words.lock();
-                    words.push(bytes, &*self.on_line);
+                    self.words.lock().push(bytes, &*self.on_line);
                 }
+                // Either means that the pipe is closed.
                 Ok(_) | Err(_) => self.pipe = None,
             }
         }
@@ -353,7 +330,6 @@ impl LastLines {
         self.lines.push_back(line);
     }
 
-    /// Returns the kept lines, including the incomplete one.
     fn last(&self) -> String {
         let unfinished = shown(&self.line);
         let unfinished = Some(unfinished.as_str()).filter(|line| !line.is_empty());

@@ -6,6 +6,8 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::Path;
 
+use tokio::net::unix::pipe::{Receiver, Sender};
+
 use crate::confine::{Command, Confiner, HelperSession, Streams, sys};
 use crate::process::{ProcessError, caches, private, watch};
 use haft_core::grant::Grant;
@@ -59,6 +61,32 @@ pub(crate) async fn started(
     }
     session.become_command(command, &streams).map_err(watch("hand over the command"))?;
     Ok(session)
+}
+
+pub(crate) struct Piped {
+    pub(crate) session: HelperSession,
+    pub(crate) input: Sender,
+    pub(crate) output: Receiver,
+    pub(crate) errors: Receiver,
+}
+
+/// Starts `command` with pipes, and prepares a helper for the next one. Must be called inside a tokio runtime.
+pub(crate) async fn piped(
+    confiner: &Confiner,
+    grant: &Grant,
+    command: &Command,
+) -> Result<Piped, ProcessError> {
+    let pipe = || io::pipe().map_err(watch("open a pipe"));
+    let ((their_input, input), (output, their_output)) = (pipe()?, pipe()?);
+    let (errors, their_errors) = pipe()?;
+    let failed = watch("talk over a pipe");
+    let input = Sender::from_owned_fd(input.into()).map_err(&failed)?;
+    let output = Receiver::from_owned_fd(output.into()).map_err(&failed)?;
+    let errors = Receiver::from_owned_fd(errors.into()).map_err(&failed)?;
+    let streams = [their_input.into(), their_output.into(), their_errors.into()];
+    let session = started(confiner, grant, command, streams).await?;
+    confiner.refill(grant);
+    Ok(Piped { session, input, output, errors })
 }
 
 /// Returns the command, with its permitted environment and `more`, in the grant's workspace.

@@ -34,12 +34,12 @@ const MAX_ANSWER: usize = 100_000;
 /// in `state`, which is closed to them; both are removed afterwards.
 pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfTest, SelfTestError> {
     let started = Instant::now();
-    let failed = |error: io::Error| SelfTestError::Fixture(format!("cannot prepare it: {error}"));
+    let failed = |error: io::Error| SelfTestError::Failed(format!("cannot prepare it: {error}"));
     let fixture = Fixture::prepare(data, state).map_err(failed)?;
     let brief = fixture.brief(&environment());
-    let tried = answers(confiner, &brief, fixture.grant()).await?;
+    let tried = answers(confiner, &brief, &fixture.grant).await?;
     if !fixture.was_entered() {
-        return Err(SelfTestError::Useless("writing to an allowed place failed too".into()));
+        return Err(SelfTestError::Failed("writing to an allowed place failed too".into()));
     }
     let layers = confiner.layers();
     let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &tried, &fixture, layers));
@@ -95,14 +95,13 @@ fn finding(attempt: &Attempt, answers: &[Answer], fixture: &Fixture, layers: Lay
     Finding { attempt: attempt.name, promise: attempt.promise, outcome }
 }
 
-/// Runs the attempting process and returns its reports.
 async fn answers(confiner: &Confiner, brief: &Brief, grant: &Grant) -> Result<Vec<Answer>, SelfTestError> {
     let job = ProcessSpec {
         // In the helper that becomes the command, this is the helper, which is the same program.
         program: "/proc/self/exe".into(),
         arguments: vec![VERB.into()],
         environment: Vec::new(),
-        input: serde_json::to_vec(brief).map_err(|error| SelfTestError::Fixture(error.to_string()))?,
+        input: serde_json::to_vec(brief).map_err(|error| SelfTestError::Failed(error.to_string()))?,
         output: Output::Separate,
         limit: MAX_ANSWER,
         timeout: BOUND,
@@ -112,7 +111,7 @@ async fn answers(confiner: &Confiner, brief: &Brief, grant: &Grant) -> Result<Ve
     let mut finished = process::run(confiner, &job, "self-test", &owner.context(grant)).await?;
     let text = finished.stdout.render(MAX_ANSWER);
     let answers: Vec<Answer> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
-    if answers.is_empty() { Err(SelfTestError::Useless(silence(&mut finished))) } else { Ok(answers) }
+    if answers.is_empty() { Err(SelfTestError::Failed(silence(&mut finished))) } else { Ok(answers) }
 }
 
 fn silence(finished: &mut Finished) -> String {

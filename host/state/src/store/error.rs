@@ -68,7 +68,8 @@ pub const MAX_VALUE: usize = 8 << 20;
 /// Limit on the bytes of all values in one read.
 pub const MAX_READ: usize = 16 << 20;
 
-/// Time limit for a transaction that waits for other processes. Each transaction takes some milliseconds.
+/// Time limit for a transaction that waits for other processes, and for a call that waits for another one that writes
+/// files. Each transaction takes some milliseconds.
 pub const WAIT: Duration = Duration::from_secs(5);
 
 /// Interval between two attempts to lock.

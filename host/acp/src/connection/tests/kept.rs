@@ -7,8 +7,9 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Semaphore, mpsc};
 
 use super::*;
-use crate::bounds::MAX_AWAKE;
+use crate::output::{MAX_UNWRITTEN, ROOM};
 use crate::session::Session;
+use crate::sessions::MAX_AWAKE;
 use crate::sessions::Sessions;
 use crate::tool_call::MAX_PICTURE;
 use crate::updates::Updates;
@@ -316,7 +317,7 @@ async fn large_pictures_are_shown_again_as_fast_as_they_are_read() {
     let mut attachments = vec![Attachment::new("image/png", vec![7; MAX_PICTURE]); 9];
     attachments.push(Attachment::new("image/png", vec![7; MAX_PICTURE + 1]));
     let held: usize = attachments.iter().map(|file| file.data.len()).sum();
-    assert!(held > crate::bounds::MAX_UNWRITTEN, "or it would say nothing");
+    assert!(held > MAX_UNWRITTEN, "or it would say nothing");
     let prompt = Prompt { text: String::new(), attachments };
     editor.host.said.lock().insert("kept".into(), vec![Said::User(prompt)]);
     let paused = editor.reads.clone().lock_owned().await;
@@ -359,7 +360,7 @@ async fn crowd(host: &Arc<Keeping>) -> (Crowd, io::PipeReader) {
     }
     // More than the queue of a replay holds.
     let updates = Updates::new(client.clone(), all[0].id.clone(), None);
-    updates.agent_said(&"x".repeat(crate::bounds::ROOM + 1));
+    updates.agent_said(&"x".repeat(ROOM + 1));
     let last = all.last().unwrap().clone();
     tokio::spawn(async move { last.replay().await });
     tokio::task::yield_now().await;

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::NAME;
-use crate::provider::calls::{cut_off, echo_arguments, echo_name, requested_call, unique_id};
+use super::{NAME, is_kind as is};
+use crate::provider::calls::{cut_off, echo_arguments, echo_name, requested_call};
 use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
@@ -22,7 +22,6 @@ const GROWING: &[(&str, &str, &str)] = &[
     ("tool_use", "input", "partial_json"),
 ];
 
-/// The message so far.
 #[derive(Default)]
 pub(super) struct Message {
     /// The message without its content.
@@ -163,7 +162,9 @@ impl Message {
         pieces: &mut Vec<Piece>,
     ) -> Result<(), Failure> {
         let is_there = self.last(index, |block| is(block, kind)).is_some();
-        let begins = kind != "tool_use" && !is_there && (index.is_some() || !self.ends_in(kind));
+        let begins = kind != "tool_use"
+            && !is_there
+            && (index.is_some() || !self.blocks.last().is_some_and(|block| is(block, kind)));
         if begins {
             let block = Map::from_iter([("type".to_owned(), kind.into()), (key.to_owned(), "".into())]);
             self.begin(index.cloned(), block, pieces)?;
@@ -183,10 +184,6 @@ impl Message {
         Ok(())
     }
 
-    fn ends_in(&self, kind: &str) -> bool {
-        self.blocks.last().is_some_and(|block| is(block, kind))
-    }
-
     fn end(&mut self, delta: Map<String, Value>, usage: Map<String, Value>) {
         let is_set = |(_, value): &(String, Value)| !value.is_null();
         self.rest.extend(delta.into_iter().filter(is_set));
@@ -195,10 +192,6 @@ impl Message {
             merged.extend(usage.into_iter().filter(is_set));
         }
     }
-}
-
-fn is(block: &Value, kind: &str) -> bool {
-    block.get("type").and_then(Value::as_str) == Some(kind)
 }
 
 // Reads the content blocks of a message: text, calls, and the form in which both are sent back. Keeps blocks of
@@ -213,7 +206,7 @@ pub(super) fn decode(blocks: &[Value], cut: bool, earlier: usize) -> Reply {
         let Some(block) = block.as_object() else { continue };
         match kind(block) {
             "tool_use" => {
-                let call = call(block, &reply.calls, earlier);
+                let call = requested_call(block.get("id"), Some(block), "input", &reply.calls, earlier);
                 echoes.push(echo_call(block, &call));
                 reply.calls.push(call);
             }
@@ -239,8 +232,8 @@ pub(super) fn decode(blocks: &[Value], cut: bool, earlier: usize) -> Reply {
 
 /// Returns the separator between `text` and a text block that follows `before`: consecutive text blocks are one
 /// text (citations split them), other text blocks are separate paragraphs.
-pub(super) fn gap(text: &str, before: Option<&Value>) -> &'static str {
-    let goes_on = before.is_some_and(|before| before.get("type") == Some(&"text".into()));
+fn gap(text: &str, before: Option<&Value>) -> &'static str {
+    let goes_on = before.is_some_and(|before| is(before, "text"));
     if text.is_empty() || goes_on { "" } else { "\n\n" }
 }
 
@@ -250,12 +243,6 @@ fn kind(block: &Map<String, Value>) -> &str {
 
 fn has_signature(block: &Map<String, Value>) -> bool {
     block.get("signature").and_then(Value::as_str).is_some_and(|signature| !signature.is_empty())
-}
-
-fn call(block: &Map<String, Value>, before: &[RequestedCall], earlier: usize) -> RequestedCall {
-    let text = |key| block.get(key).and_then(Value::as_str);
-    let id = unique_id(text("id"), before, earlier);
-    requested_call(id, text("name").unwrap_or_default(), block.get("input").unwrap_or(&Value::Null))
 }
 
 /// Returns the call unmodified except where the API would reject its own output.

@@ -102,8 +102,8 @@ fn thinking(model: &str, effort: Effort) -> Value {
 fn declaration(def: &ToolDef) -> Value {
     let mut declaration = json!({ "name": def.name, "description": def.description });
     let (key, schema) = match SCHEMA.translate(&def.parameters) {
-        Ok(schema) => ("parameters", Value::from(schema)),
-        Err(schema::Unsayable) => ("parametersJsonSchema", schema::plain_object(&def.parameters)),
+        Some(schema) => ("parameters", Value::from(schema)),
+        None => ("parametersJsonSchema", schema::plain_object(&def.parameters)),
     };
     let takes_none = schema.get("properties").and_then(Value::as_object).is_none_or(Map::is_empty);
     // The API rejects an object without properties.

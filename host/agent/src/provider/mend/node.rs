@@ -54,14 +54,12 @@ const IDENTITIES: &[&str] =
 
 type Node = Map<String, Value>;
 
-/// The state of a schema repair.
 pub(super) struct Mending<'s> {
     whole: &'s Value,
     renames: Renames,
     changes: Vec<String>,
     untold: usize,
     nodes: usize,
-    /// The current path in the schema.
     path: Vec<String>,
     /// The references that were followed to the current path.
     followed: Vec<&'s str>,
@@ -160,12 +158,7 @@ impl<'s> Mending<'s> {
         let is_type = |kind: &Value| kind.as_str().is_some_and(|kind| TYPES.contains(&kind));
         let mended = match value {
             Value::Array(all) => {
-                let mut known: Vec<Value> = Vec::new();
-                for kind in all.iter().filter(|kind| is_type(kind)) {
-                    if !known.contains(kind) {
-                        known.push(kind.clone());
-                    }
-                }
+                let known = distinct(all.iter().filter(|kind| is_type(kind)).cloned());
                 (!known.is_empty()).then(|| known.into())
             }
             kind => is_type(kind).then(|| kind.clone()),
@@ -178,13 +171,7 @@ impl<'s> Mending<'s> {
 
     fn required(&mut self, value: &Value) -> Option<Value> {
         let names = value.as_array().into_iter().flatten().filter_map(Value::as_str);
-        let mut required: Vec<String> = Vec::new();
-        for name in names {
-            let name = self.renames.name(name);
-            if !required.contains(&name) {
-                required.push(name);
-            }
-        }
+        let required = distinct(names.map(|name| self.renames.name(name)));
         let fits = value.as_array().is_some_and(|all| all.len() == required.len());
         if !fits {
             self.change("`required` was not a list of names");
@@ -233,13 +220,7 @@ impl<'s> Mending<'s> {
     fn tuple(&mut self, parts: &'s Value) -> Value {
         let places = parts.as_array().map(Vec::as_slice).unwrap_or_default();
         self.change(&format!("a list of {} different items is one of any of them", places.len()));
-        let mut schemas: Vec<Value> = Vec::new();
-        for part in places {
-            let schema = self.inside("items", part);
-            if !schemas.contains(&schema) {
-                schemas.push(schema);
-            }
-        }
+        let mut schemas = distinct(places.iter().map(|part| self.inside("items", part)));
         match schemas.len() {
             0 => json!({}),
             1 => schemas.remove(0),
@@ -312,4 +293,13 @@ impl<'s> Mending<'s> {
         let place = if self.path.is_empty() { "the schema".to_owned() } else { self.path.join(".") };
         self.changes.push(format!("{place}: {description}"));
     }
+}
+
+fn distinct<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<T> {
+    items.fold(Vec::new(), |mut distinct, item| {
+        if !distinct.contains(&item) {
+            distinct.push(item);
+        }
+        distinct
+    })
 }

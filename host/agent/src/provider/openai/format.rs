@@ -5,7 +5,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::provider::output::OutputSchema;
+use crate::provider::output::{KEYWORDS, OutputSchema};
 
 /// The required name of the schema.
 const NAME: &str = "answer";
@@ -50,30 +50,17 @@ fn anchored(mut schema: Value) -> Value {
     schema
 }
 
-/// The keywords of a strict schema.
-const KEYWORDS: &[&str] = &[
-    "$defs",
-    "$ref",
-    "additionalProperties",
-    "anyOf",
+/// The keywords of a strict schema, beside [`KEYWORDS`].
+const FURTHER: &[&str] = &[
     "const",
     "definitions",
-    "description",
-    "enum",
     "exclusiveMaximum",
     "exclusiveMinimum",
-    "format",
-    "items",
     "maxItems",
     "maximum",
-    "minItems",
     "minimum",
     "multipleOf",
     "pattern",
-    "properties",
-    "required",
-    "title",
-    "type",
 ];
 /// The string formats of a strict schema.
 const FORMATS: &[&str] =
@@ -92,7 +79,8 @@ fn fits(schema: &Value, depth: usize, properties: &mut usize) -> bool {
     let Some(node) = schema.as_object().filter(|_| depth <= MAX_DEPTH) else { return false };
     let says = |key: &&str| node.contains_key(*key);
     let is_said = ["$ref", "type", "enum", "const", "anyOf"].iter().any(says);
-    let is_known = node.keys().all(|key| KEYWORDS.contains(&key.as_str()));
+    let is_known =
+        node.keys().map(String::as_str).all(|key| KEYWORDS.contains(&key) || FURTHER.contains(&key));
     let format = node.get("format").and_then(Value::as_str);
     is_said
         && is_known

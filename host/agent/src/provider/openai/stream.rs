@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text, unique_id};
+use crate::provider::calls::{self, echo_arguments, echo_name, is_object_text};
 use crate::provider::codes::reported_error;
 use crate::provider::dialect::{Fold, Piece};
 use crate::provider::error::Failure;
@@ -12,16 +12,52 @@ use crate::provider::{Reply, RequestedCall};
 
 /// The keys of a model's thinking.
 const THOUGHTS: &[&str] = &["reasoning_content", "reasoning"];
-/// The calls of a chat message; Ollama uses this format too.
-pub(in crate::provider) const CALL: Shape =
+const CALL: Shape =
     Shape { is_call: Value::is_object, id: "id", function: Some("function"), arguments: "arguments" };
 
-/// The answer so far.
+/// A message so far, with its calls; Ollama uses this format too.
+#[derive(Default)]
+pub(in crate::provider) struct ChatMessage {
+    rest: Map<String, Value>,
+    calls: Vec<Value>,
+}
+
+impl ChatMessage {
+    pub(in crate::provider) fn join(&mut self, piece: Map<String, Value>) -> Result<(), Failure> {
+        for (key, value) in piece {
+            match value {
+                Value::Array(calls) if key == "tool_calls" => {
+                    let mut calls = calls.into_iter().filter_map(object);
+                    if !calls.all(|call| CALL.add(&mut self.calls, call)) {
+                        return Err(Failure::Malformed(format!("more than {MAX_ITEMS} calls in a turn")));
+                    }
+                }
+                value => join(&mut self.rest, key, value),
+            }
+        }
+        Ok(())
+    }
+
+    pub(in crate::provider) fn whole(mut self) -> Map<String, Value> {
+        CALL.settle(&mut self.calls);
+        if !self.calls.is_empty() {
+            self.rest.insert("tool_calls".into(), self.calls.into());
+        }
+        self.rest
+    }
+}
+
+fn object(value: Value) -> Option<Map<String, Value>> {
+    match value {
+        Value::Object(object) => Some(object),
+        _ => None,
+    }
+}
+
 #[derive(Default)]
 pub(super) struct Completion {
     body: Map<String, Value>,
-    message: Map<String, Value>,
-    calls: Vec<Value>,
+    message: ChatMessage,
     finish: Option<Value>,
     has_choice: bool,
 }
@@ -50,15 +86,13 @@ impl Fold for Completion {
     }
 
     fn body(self: Box<Self>) -> Value {
-        let Self { mut body, mut message, mut calls, finish, has_choice } = *self;
-        CALL.settle(&mut calls);
-        for call in calls.iter_mut().filter_map(Value::as_object_mut) {
-            call.shift_remove("index");
-        }
-        if !calls.is_empty() {
-            message.insert("tool_calls".into(), calls.into());
-        }
+        let Self { mut body, message, finish, has_choice } = *self;
         if has_choice {
+            let mut message = message.whole();
+            let calls = message.get_mut("tool_calls").and_then(Value::as_array_mut).into_iter().flatten();
+            for call in calls.filter_map(Value::as_object_mut) {
+                call.shift_remove("index");
+            }
             let choice = json!({ "message": message, "finish_reason": finish });
             body.insert("choices".into(), vec![choice].into());
         }
@@ -72,17 +106,12 @@ impl Completion {
         let finish = choice.shift_remove("finish_reason");
         let is_told = |finish: &Value| finish.as_str().is_some_and(|word| !word.is_empty());
         // Some servers end a stream with the complete message, and some send only that.
-        let whole =
-            choice.shift_remove("message").filter(|_| self.message.is_empty() && self.calls.is_empty());
+        let is_first = self.message.rest.is_empty() && self.message.calls.is_empty();
+        let whole = choice.shift_remove("message").filter(|_| is_first);
         let delta = choice.shift_remove("delta").filter(Value::is_object).or(whole);
         if let Some(Value::Object(delta)) = delta {
             push_pieces(&delta, pieces);
-            for (key, value) in delta {
-                match value {
-                    Value::Array(deltas) if key == "tool_calls" => self.calls(deltas)?,
-                    value => join(&mut self.message, key, value),
-                }
-            }
+            self.message.join(delta)?;
         }
         // Checked after the delta, which may hold the beginning of an unusable answer.
         reported_error(&Value::Object(choice))?;
@@ -90,19 +119,8 @@ impl Completion {
         self.finish = finish.filter(is_told).or(self.finish.take());
         Ok(())
     }
-
-    fn calls(&mut self, deltas: Vec<Value>) -> Result<(), Failure> {
-        for delta in deltas {
-            let Value::Object(delta) = delta else { continue };
-            if !CALL.add(&mut self.calls, delta) {
-                return Err(Failure::Malformed(format!("more than {MAX_ITEMS} calls in a turn")));
-            }
-        }
-        Ok(())
-    }
 }
 
-/// Appends the visible parts of a delta.
 fn push_pieces(delta: &Map<String, Value>, pieces: &mut Vec<Piece>) {
     let thought = THOUGHTS.iter().find_map(|key| delta.get(*key)?.as_str());
     pieces.extend(thought.map(|text| Piece::Thought(text.to_owned())));
@@ -127,8 +145,8 @@ pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) ->
     let mut calls: Vec<RequestedCall> = Vec::new();
     let mut echoes = Vec::new();
     for entry in sent.iter().filter_map(Value::as_object) {
-        let id = unique_id(entry.get("id").and_then(Value::as_str), &calls, earlier);
-        let requested = requested_call(entry, id);
+        let (id, function) = (entry.get("id"), function(entry));
+        let requested = calls::requested_call(id, function, "arguments", &calls, earlier);
         echoes.push(echo_call(entry, &requested));
         calls.push(requested);
     }
@@ -139,7 +157,6 @@ pub(super) fn decode(message: &Map<String, Value>, cut: bool, earlier: usize) ->
     Reply { raw: echo(message, &text, echoes), text, calls, ..Reply::default() }
 }
 
-/// Returns the model's refusal, if any.
 pub(super) fn refusal(message: &Map<String, Value>) -> Option<&str> {
     let part = || {
         let parts = message.get("content")?.as_array()?;
@@ -201,11 +218,6 @@ fn echo_call(entry: &Map<String, Value>, requested: &RequestedCall) -> Value {
 
 fn function(entry: &Map<String, Value>) -> Option<&Map<String, Value>> {
     entry.get("function")?.as_object()
-}
-
-fn requested_call(entry: &Map<String, Value>, id: String) -> RequestedCall {
-    let part = |name| function(entry).and_then(|function| function.get(name)).unwrap_or(&Value::Null);
-    calls::requested_call(id, part("name").as_str().unwrap_or_default(), part("arguments"))
 }
 
 /// Returns the message for a reply of another vendor.

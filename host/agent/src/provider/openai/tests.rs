@@ -76,7 +76,7 @@ fn tools_have_the_published_shape() {
 /// PL07: a response that is not JSON is an error that quotes its start.
 #[test]
 fn what_is_not_json_fails_to_parse() {
-    let error = crate::provider::body::parse(b"<html>\n oops").unwrap_err();
+    let error = crate::provider::reading::parse(b"<html>\n oops").unwrap_err();
     let text = error.to_string();
     assert!(text.starts_with("failed to parse response: "), "{text}");
     assert!(text.ends_with("it begins with `<html> oops`"), "{text}");
@@ -209,7 +209,7 @@ fn nothing_said_is_an_empty_response() {
         let error = decode(&body).unwrap_err();
         assert!(error.to_string().starts_with("empty response: "), "{error}");
     }
-    assert!(matches!(crate::provider::body::parse(b" \n"), Err(Failure::Empty(_))));
+    assert!(matches!(crate::provider::reading::parse(b" \n"), Err(Failure::Empty(_))));
 }
 
 #[test]

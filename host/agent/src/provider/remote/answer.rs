@@ -23,19 +23,11 @@ const AFTER_END: Duration = Duration::from_secs(2);
 /// 64 KiB for an error body: its message is at the start.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
-/// A failed attempt.
 #[derive(Debug)]
 pub(super) struct Miss {
     pub(super) failure: Failure,
     /// The usage that was charged nevertheless.
     pub(super) usage: Usage,
-}
-
-impl Miss {
-    /// Returns whether the server is available but has no list of models.
-    pub(super) fn is_without_list(&self) -> bool {
-        matches!(self.failure, Failure::Status { status: 404 | 405, .. })
-    }
 }
 
 impl From<Failure> for Miss {
@@ -76,7 +68,27 @@ impl Answer {
 
     /// Returns the response if it is a success, or its failure.
     pub(super) async fn refusal(self) -> Result<Self, Failure> {
-        if self.response.status().is_success() { Ok(self) } else { Err(refused(self).await) }
+        if self.response.status().is_success() {
+            return Ok(self);
+        }
+        let response = self.response;
+        let status = response.status().as_u16();
+        let asked = asked_wait(&response);
+        // Following a redirect would send the key and the conversation to another host.
+        let target = header(&response, "location")
+            .map(|target| format!("redirect to `{target}` refused: haft follows no redirects here"));
+        if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
+            return Err(refusal(status, &Value::Null, text));
+        }
+        // If the body does not arrive, the status alone is reported.
+        let read = timeout(self.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
+        let body = read.ok().and_then(Result::ok).unwrap_or_default();
+        let parsed = serde_json::from_slice(&body).unwrap_or_default();
+        let mut failure = refusal(status, &parsed, explain(&parsed, &body));
+        if let (Failure::Status { wait, .. }, Some(asked)) = (&mut failure, asked) {
+            *wait = Some(asked);
+        }
+        Err(failure)
     }
 
     /// Returns the next piece of the body. `is_whole`: the answer is complete.
@@ -111,28 +123,6 @@ fn header<'r>(response: &'r Response, name: &str) -> Option<&'r str> {
     response.headers().get(name).and_then(|value: &HeaderValue| value.to_str().ok())
 }
 
-/// Returns the failure for an error status.
-async fn refused(answer: Answer) -> Failure {
-    let response = answer.response;
-    let status = response.status().as_u16();
-    let asked = asked_wait(&response);
-    // Following a redirect would send the key and the conversation to another host.
-    let target = header(&response, "location")
-        .map(|target| format!("redirect to `{target}` refused: haft follows no redirects here"));
-    if let Some(text) = target.filter(|_| (300..400).contains(&status)) {
-        return refusal(status, &Value::Null, text);
-    }
-    // If the body does not arrive, the status alone is reported.
-    let read = timeout(answer.timeouts.idle, read(response, MAX_ERROR_BODY)).await;
-    let body = read.ok().and_then(Result::ok).unwrap_or_default();
-    let parsed = serde_json::from_slice(&body).unwrap_or_default();
-    let mut failure = refusal(status, &parsed, explain(&parsed, &body));
-    if let (Failure::Status { wait, .. }, Some(asked)) = (&mut failure, asked) {
-        *wait = Some(asked);
-    }
-    failure
-}
-
 fn asked_wait(response: &Response) -> Option<Duration> {
     let exact = header(response, "retry-after-ms").and_then(|value| value.trim().parse().ok());
     exact
@@ -140,7 +130,6 @@ fn asked_wait(response: &Response) -> Option<Duration> {
         .or_else(|| header(response, "retry-after").and_then(|value| retry_after(value, SystemTime::now())))
 }
 
-/// Returns the failure of a request without response.
 fn unanswered(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
     // A connect timeout is also reported as a timeout; only the other timeouts mean a slow response.
     if error.is_timeout() && !error.is_connect() {
@@ -151,7 +140,6 @@ fn unanswered(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
     if text.contains("invalid peer certificate") { Failure::Untrusted(text) } else { Failure::Connect(text) }
 }
 
-/// Returns the failure of a response that broke off.
 fn broken(error: &reqwest::Error, timeouts: Timeouts) -> Failure {
     if error.is_timeout() { Failure::TimedOut(timeouts.total) } else { Failure::Interrupted(chain(error)) }
 }

@@ -13,7 +13,6 @@ use haft_core::net::{chain, is_loopback};
 
 /// 1 minute: some routers drop a connection that is idle longer, while a slow model computes.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// The `User-Agent` header.
 const USER_AGENT: &str = concat!("haft/", env!("CARGO_PKG_VERSION"));
 /// The `Accept` header: unstreamed responses and both streaming formats.
 const ACCEPTED: &str = "application/json, text/event-stream, application/x-ndjson";

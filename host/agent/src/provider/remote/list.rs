@@ -3,11 +3,12 @@
 use reqwest::{Method, Request};
 use serde_json::Value;
 
+use super::super::ProviderError;
 use super::super::codes::reported_error;
 use super::super::dialect::Dialect;
 use super::super::models::{Listing, MAX_MODELS, MAX_PAGES, ModelList};
 use super::super::patience::Attempts;
-use super::super::{ProviderError, body};
+use super::super::reading::parse;
 use super::Remote;
 use super::answer::Miss;
 use super::client::below;
@@ -39,7 +40,7 @@ impl<D: Dialect> Remote<D> {
         models.dedup_by(|first, second| first.name == second.name);
         for model in &mut models {
             model.context_window = model.context_window.or_else(|| self.published_window(&model.name));
-            model.prices = self.prices.get(&model.name).copied().or(model.prices);
+            model.prices = self.settings.prices.get(&model.name).copied().or(model.prices);
         }
         Ok(ModelList { models, is_cut })
     }
@@ -56,7 +57,7 @@ impl<D: Dialect> Remote<D> {
         if request.url().query() == Some("") {
             request.url_mut().set_query(None);
         }
-        let mut attempts = Attempts::new(self.patience, false);
+        let mut attempts = Attempts::new(self.settings.patience, false);
         loop {
             match self.page_once(request.try_clone()).await {
                 Ok(page) => return Ok(page),
@@ -69,7 +70,7 @@ impl<D: Dialect> Remote<D> {
         let answer = self.send(request).await?;
         let bytes = answer.whole().await.map_err(|failure| self.cleaned(failure))?;
         let text = String::from_utf8_lossy(&bytes);
-        let page = body::parse(self.redactor.redact(&text).as_bytes())?;
+        let page = parse(self.redactor.redact(&text).as_bytes())?;
         reported_error(&page)?;
         Ok(page)
     }

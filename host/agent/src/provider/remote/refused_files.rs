@@ -1,6 +1,6 @@
-//! Remembers, within this process, the files and the schemas that a server rejected for a model, and does not
-//! send them to that model again. A rejection seldom names one of several files. Because it costs nothing,
-//! the files are omitted one after the other.
+//! Remembers, within this process, the files that a server rejected for a model, and does not send them to that model
+//! again. A rejection seldom names one of several files. Because it costs nothing, the files are omitted one after the
+//! other.
 
 use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -121,7 +121,6 @@ impl RefusedFiles {
 }
 
 impl Search {
-    /// Returns whether a file is omitted.
     pub(super) fn leaves_out(&self, file: &Anchored<'_>) -> bool {
         !self.left_out.is_empty() && self.left_out.contains(&key(&self.model, file))
     }
@@ -136,18 +135,4 @@ fn key(model: &str, file: &Anchored<'_>) -> Key {
     let mut hasher = DefaultHasher::new();
     (model, file.anchor, &file.file.data).hash(&mut hasher);
     hasher.finish()
-}
-
-/// The names of models; a process uses a handful.
-#[derive(Debug, Default)]
-pub(super) struct Refusing(Lock<BTreeSet<String>>);
-
-impl Refusing {
-    pub(super) fn has(&self, model: &str) -> bool {
-        self.0.lock().contains(model)
-    }
-
-    pub(super) fn note(&self, model: &str) {
-        self.0.lock().insert(model.to_owned());
-    }
 }

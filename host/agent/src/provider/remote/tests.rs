@@ -123,7 +123,7 @@ fn an_error_body_is_explained_by_its_message() {
 /// The usage of unusable and incomplete responses is known, in the members of each vendor.
 #[test]
 fn what_an_answer_cost_that_cannot_be_used_is_known() {
-    use super::super::{anthropic, gemini, ollama, openai, openrouter, responses};
+    use super::super::{Prices, anthropic, gemini, ollama, openai, openrouter, responses};
     use serde_json::json;
     fn of<D: Dialect>(dialect: D, kind: &str, body: &Value, pieces: &str) -> [Usage; 2] {
         let prices = Prices { input: 1.0, output: 2.0, cached: None, stored: None };
@@ -164,4 +164,13 @@ fn what_an_answer_cost_that_cannot_be_used_is_known() {
         [Usage::default(); 2],
         "no tokens, no price"
     );
+}
+
+#[test]
+fn objects_are_joined_and_everything_else_is_replaced() {
+    use serde_json::json;
+    let mut under = json!({ "a": { "b": 1, "c": [1] }, "d": 1 }).as_object().unwrap().clone();
+    let over = json!({ "a": { "c": [2], "e": null }, "d": { "f": 1 } }).as_object().unwrap().clone();
+    lay_over(&mut under, &over);
+    assert_eq!(Value::from(under), json!({ "a": { "b": 1, "c": [2], "e": null }, "d": { "f": 1 } }));
 }

@@ -20,7 +20,6 @@ const KEPT: &[&str] = &["arguments", "call_id", "index", "name", "type"];
 /// The mark of a complete item.
 const DONE: &str = "\u{0}done";
 
-/// The response so far.
 #[derive(Default)]
 pub(super) struct Response {
     items: Vec<Value>,
@@ -176,7 +175,6 @@ impl Response {
     }
 }
 
-/// Adds the index of the event to an item.
 fn numbered(mut item: Map<String, Value>, frame: &Map<String, Value>) -> Map<String, Value> {
     let index = frame.get("output_index").filter(|index| index.is_u64());
     item.extend(index.map(|index| ("index".to_owned(), index.clone())));

@@ -116,7 +116,8 @@ fn what_cannot_go_back_does_not() {
 /// A reply of another vendor becomes items with valid ids.
 #[test]
 fn a_foreign_turn_is_told_in_items() {
-    let requested = calls::requested_call("c1".into(), "fun.ction", &json!({ "b": 2 }));
+    let function = json!({ "name": "fun.ction", "arguments": { "b": 2 } });
+    let requested = calls::requested_call(Some(&json!("c1")), function.as_object(), "arguments", &[], 0);
     let reply = Reply {
         text: "let me".into(),
         calls: vec![requested],
@@ -167,8 +168,8 @@ fn folded(frames: &[Value]) -> (Result<Value, Failure>, Vec<String>) {
         }
     }
     let told = pieces.into_iter().map(|piece| match piece {
-        crate::provider::dialect::Piece::Text(text) => text,
-        crate::provider::dialect::Piece::Thought(text) => format!("({text})"),
+        dialect::Piece::Text(text) => text,
+        dialect::Piece::Thought(text) => format!("({text})"),
     });
     let told = told.collect();
     (if fold.is_complete() { Ok(fold.body()) } else { Err(Failure::Empty("unfinished".into())) }, told)

@@ -165,3 +165,40 @@ fn a_client_elsewhere_is_sent_no_line_of_a_file() {
     assert!(question.difference.unwrap().to_string().contains("- kept from others"));
     assert_eq!(question.text, "write a\n  content:\n    new");
 }
+
+/// U3: only a small text file that the tool may read is compared.
+#[tokio::test]
+async fn only_a_small_file_of_text_that_the_tool_may_read_is_compared() {
+    let place = tempfile::tempdir().unwrap();
+    let outside = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| std::fs::write(place.path().join(name), bytes).unwrap();
+    write("a", b"one\n");
+    write("b", b"\xff");
+    write("c", &vec![b'x'; 1 + (1 << 20)]);
+    write("hidden", b"x");
+    std::fs::write(outside.path().join("x"), "x").unwrap();
+    std::os::unix::fs::symlink(outside.path().join("x"), place.path().join("link")).unwrap();
+    let root = |path: &Path| Root::resolve(Path::new("/"), path).unwrap();
+    let grant = Grant::none().with_read(root(place.path())).with_hidden(root(&place.path().join("hidden")));
+    let places = Places { base: None, workspace: Some(place.path()), home: Some(place.path()) };
+    for (path, expected) in [
+        ("a", Some("one\n")),
+        ("~/a", Some("one\n")),
+        ("none", Some("")),
+        ("none/either", Some("")),
+        ("b", None),
+        ("c", None),
+        (".", None),
+        ("hidden", None),
+        ("link", None),
+        ("/etc/hostname", None),
+    ] {
+        assert_eq!(current_text(path, places, &grant).await.as_deref(), expected, "{path}");
+    }
+    assert_eq!(current_text("/dev/zero", places, &grant.with_read_anywhere()).await, None);
+    assert_eq!(
+        current_text("a", Places::default(), &Grant::none()).await,
+        None,
+        "nobody knows where it starts"
+    );
+}

@@ -8,6 +8,8 @@ use jsonschema::{Draft, Registry};
 use referencing::Resolver;
 use serde_json::Value;
 
+use super::occurrences;
+
 /// Maximum number of steps that a check may take: seconds. Arguments of common tools take a few hundred.
 const MAX_STEPS: u64 = 30_000_000;
 
@@ -54,7 +56,8 @@ pub(super) enum TooMuch {
 impl Work {
     pub(super) fn of(schema: &Value, patterns: usize) -> Result<Self, referencing::Error> {
         let draft = Draft::default().detect(schema);
-        let registry = refers(schema).then(|| {
+        let is_referring = |key: &str, _: &Value| usize::from(REFERRING.contains(&key));
+        let registry = (occurrences(schema, &is_referring) > 0).then(|| {
             let resource = draft.create_resource(schema.clone());
             Registry::new().draft(draft).add(BASE, resource)?.prepare()
         });
@@ -83,16 +86,6 @@ impl Work {
         let mut count = Count { draft: self.draft, counted: HashMap::new() };
         let steps = count.steps(At { schema, resolver: &resolver, depth: 0 }, value)?;
         if steps > MAX_STEPS { Err(TooMuch::Steps) } else { Ok(()) }
-    }
-}
-
-fn refers(schema: &Value) -> bool {
-    match schema {
-        Value::Array(items) => items.iter().any(refers),
-        Value::Object(fields) => {
-            fields.iter().any(|(key, field)| REFERRING.contains(&key.as_str()) || refers(field))
-        }
-        _ => false,
     }
 }
 

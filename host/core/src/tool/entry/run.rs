@@ -57,8 +57,9 @@ impl Entry {
         let wider = session.widening.widened(name, grant, &rights)?;
         let asked: Vec<String> = rights.iter().map(Right::to_string).collect();
         let subject = session.redactor.redact_owned(self.tool.subject(&call.arguments).text().to_owned());
-        let again = format!("{} for `{name}`, and repeat the refused call: {subject}", asked.join(", "));
         let written_by = session.widening.written_by(name, &asked);
+        let asked = asked.join(", ");
+        let again = format!("{asked} for `{name}`, and repeat the refused call: {subject}");
         let question = Question { written_by, ..approval::question_of(call, name, "Allow", &again) };
         let decision = tokio::select! {
             biased;
@@ -66,17 +67,15 @@ impl Entry {
             decision = notes.waiting(session.approvals.put(&question)) => decision,
         };
         match decision {
-            Decision::Approved => notes.decision(|| format!("granted by a person: {}", asked.join(", "))),
+            Decision::Approved => notes.decision(|| format!("granted by a person: {asked}")),
             Decision::Always => {
-                notes.decision(|| format!("granted by a person for this session: {}", asked.join(", ")));
+                notes.decision(|| format!("granted by a person for this session: {asked}"));
                 session.widening.give(name, &rights);
             }
             Decision::Written => {
                 let written = session.widening.write(name, &rights).await;
                 notes.decision(|| match written {
-                    Ok(()) => {
-                        format!("granted by a person and written to program.toml: {}", asked.join(", "))
-                    }
+                    Ok(()) => format!("granted by a person and written to program.toml: {asked}"),
                     Err(why) => {
                         format!("granted by a person for this session; not written to program.toml: {why}")
                     }

@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 
 use self::parts::{Parts, Quotes, UNKNOWN, expanded, is_held, restored, without_redirections};
 use self::starts::{Start, adds_words, command_setting, is_reader, may_be_shell, name_of, starts};
-use super::glob::Glob;
+use crate::pattern::Glob;
 
 /// Maximum number of skipped words before a command. With more, the command may be any.
 const MAX_LEADS: usize = 32;
@@ -62,10 +62,10 @@ pub(super) fn is_touched(rule: &Glob, command: &str) -> bool {
 ///
 /// Quotes are read in two ways: ignored, and as delimiters of words before a command (`X="a b" rm x`).
 pub fn may_run(command: &str, is_meant: &dyn Fn(&[String], bool) -> bool) -> bool {
-    let reading = Reading { depth: MAX_QUOTED, is_certain: true, is_data_run: false, is_whole: false };
-    let search = Search { is_meant };
-    Parts::of(command, Quotes::Dropped).iter().any(|part| search.part(part, reading))
-        || search.text(command, Reading { is_whole: true, ..reading })
+    let reading =
+        Reading { is_meant, depth: MAX_QUOTED, is_certain: true, is_data_run: false, is_whole: false };
+    Parts::of(command, Quotes::Dropped).iter().any(|part| reading.part(part))
+        || Reading { is_whole: true, ..reading }.text(command)
 }
 
 /// Returns whether a rule matches a command; `git status *` matches `git status` too.
@@ -107,14 +107,11 @@ fn is_bare(c: char, before: char) -> bool {
     }
 }
 
-/// A search for a command among those that a text may run.
-struct Search<'s> {
-    is_meant: &'s dyn Fn(&[String], bool) -> bool,
-}
-
-/// The interpretation of a text.
+/// The interpretation of a text in which a command is searched.
 #[derive(Clone, Copy)]
-struct Reading {
+struct Reading<'s> {
+    /// Returns whether a command is the searched one.
+    is_meant: &'s dyn Fn(&[String], bool) -> bool,
     /// The remaining depth of nested quotes.
     depth: usize,
     /// Whether the text is certainly run.
@@ -125,20 +122,20 @@ struct Reading {
     is_whole: bool,
 }
 
-impl Search<'_> {
+impl Reading<'_> {
     /// Returns whether a command in a text matches. Each line is also read separately: an apostrophe on the line
     /// before may open no quote.
-    fn text(&self, text: &str, reading: Reading) -> bool {
+    fn text(self, text: &str) -> bool {
         let lines = text.lines().filter(|line| line.len() < text.len());
         let texts = std::iter::once(text).chain(lines);
         let parts: Vec<String> = texts.flat_map(|text| Parts::of(text, Quotes::Kept)).collect();
-        let is_reading = |part: &String| is_reader(&without_redirections(part).0, UNKNOWN);
+        let is_reading = |part: &String| is_reader(&without_redirections(part).0);
         let is_data_run = parts.iter().any(is_reading);
-        parts.iter().any(|part| self.part(part, Reading { is_data_run, ..reading }))
+        parts.iter().any(|part| Reading { is_data_run, ..self }.part(part))
     }
 
     /// Returns whether a part matches, from any word that may begin a command.
-    fn part(&self, part: &str, reading: Reading) -> bool {
+    fn part(self, part: &str) -> bool {
         let (words, read) = without_redirections(part);
         let words: Vec<String> = words.into_iter().flat_map(expanded).collect();
         let mut words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -146,41 +143,39 @@ impl Search<'_> {
         if adds_words(&words) {
             words.push(&added);
         }
-        let mut starts = starts(&words, reading.is_data_run);
-        starts.retain(|start| start.is_certain || reading.is_whole);
+        let mut starts = starts(&words, self.is_data_run);
+        starts.retain(|start| start.is_certain || self.is_whole);
         if starts.len() > MAX_STARTS || starts.iter().filter(|start| start.is_certain).count() > MAX_LEADS {
             return true;
         }
         let firsts =
             starts.iter().filter(|start| start.is_certain).filter_map(|start| words.get(start.index));
-        let is_shell = firsts.into_iter().any(|word| may_be_shell(word, UNKNOWN));
+        let is_shell = firsts.into_iter().any(|word| may_be_shell(word));
         let plain: Vec<String> = words.iter().map(|word| restored(word)).collect();
         let settings = words.iter().filter_map(|word| command_setting(word));
-        starts.iter().any(|start| self.start(*start, (&words, &plain), reading))
-            || settings.into_iter().any(|value| self.quoted(value, reading))
-            || read.iter().any(|text| (is_shell || !text.starts_with(UNKNOWN)) && self.quoted(text, reading))
+        starts.iter().any(|start| self.start(*start, (&words, &plain)))
+            || settings.into_iter().any(|value| self.quoted(value))
+            || read.iter().any(|text| (is_shell || !text.starts_with(UNKNOWN)) && self.quoted(text))
     }
 
     /// Returns whether a command matches that begins there, or is in the quotes of the word there.
-    fn start(&self, start: Start, (words, plain): (&[&str], &[String]), reading: Reading) -> bool {
-        let is_certain = start.is_certain && reading.is_certain;
+    fn start(self, start: Start, (words, plain): (&[&str], &[String])) -> bool {
+        let is_certain = start.is_certain && self.is_certain;
         let told = words.get(start.index).filter(|word| word.contains(is_held)).copied();
         plain.get(start.index..).is_some_and(|words| (self.is_meant)(words, is_certain))
             || told.is_some_and(|word| {
                 let values = (!start.is_certain || word.starts_with('-')).then(|| values(word));
                 let texts = std::iter::once(word).chain(values.into_iter().flatten());
-                texts.into_iter().any(|text| self.quoted(text, Reading { is_certain, ..reading }))
+                texts.into_iter().any(|text| Reading { is_certain, ..self }.quoted(text))
             })
     }
 
     /// Returns whether a text in quotes is a matching command.
-    fn quoted(&self, text: &str, reading: Reading) -> bool {
+    fn quoted(self, text: &str) -> bool {
         let text = restored(text).replace("\\n", "\n");
         let text = text.trim_start_matches('!');
-        reading
-            .depth
-            .checked_sub(1)
-            .is_none_or(|depth| self.text(text, Reading { depth, is_whole: true, ..reading }))
+        let depth = self.depth.checked_sub(1);
+        depth.is_none_or(|depth| Reading { depth, is_whole: true, ..self }.text(text))
     }
 }
 

@@ -5,8 +5,9 @@ use std::path::{Component, Path, PathBuf};
 
 use url::Url;
 
-use super::glob::Glob;
 use crate::encoding::percent_decoded;
+use crate::grant::normalise;
+use crate::pattern::Glob;
 use crate::rule::RulePattern;
 
 /// Returns whether an allowing rule matches this address: both its written and its parsed form.
@@ -67,19 +68,9 @@ pub(crate) struct Places<'a> {
     pub(crate) home: Option<&'a Path>,
 }
 
-/// Returns whether an allowing rule matches this path. An unknown path does not match.
-pub(super) fn is_path_allowed(about: &str, path: &str, places: Places<'_>) -> bool {
-    is_path_meant(about, path, places).unwrap_or(false)
-}
-
-/// Returns whether a refusing or asking rule matches this path. An unknown path matches.
-pub(super) fn is_path_touched(about: &str, path: &str, places: Places<'_>) -> bool {
-    is_path_meant(about, path, places).unwrap_or(true)
-}
-
 /// Returns whether a pattern matches a path. A pattern that begins with a star matches files anywhere. `None` if a
 /// base is unknown.
-fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
+pub(super) fn is_path_meant(about: &str, path: &str, places: Places<'_>) -> Option<bool> {
     let path = resolved(path, places.workspace, places.home)?;
     if about.starts_with('*') {
         return Some(Glob::new(about).matches(&path));
@@ -110,15 +101,7 @@ fn resolved(path: &str, workspace: Option<&Path>, home: Option<&Path>) -> Option
     if !path.is_absolute() && !path.components().all(is_below) {
         return None;
     }
-    let mut plain = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::ParentDir => _ = plain.pop(),
-            Component::CurDir => {}
-            part => plain.push(part),
-        }
-    }
-    plain.into_os_string().into_string().ok()
+    normalise(&path).into_os_string().into_string().ok()
 }
 
 #[cfg(test)]
@@ -205,8 +188,7 @@ mod tests {
             ("src/*", "/src/a", false),
             ("src", "src/a", false),
         ] {
-            assert_eq!(is_path_allowed(about, path, places), is_meant, "{about} {path}");
-            assert_eq!(is_path_touched(about, path, places), is_meant, "{about} {path}");
+            assert_eq!(is_path_meant(about, path, places), Some(is_meant), "{about} {path}");
         }
     }
 
@@ -222,10 +204,9 @@ mod tests {
             ("~/x/*", "/h/x/y", places),
             ("x/*", "~me/y", Places { home: Some(Path::new("/h")), ..places }),
         ] {
-            assert!(!is_path_allowed(about, path, places), "{about} {path}");
-            assert!(is_path_touched(about, path, places), "{about} {path}");
+            assert_eq!(is_path_meant(about, path, places), None, "{about} {path}");
         }
-        assert!(is_path_allowed("a/*", "a/b", Places::default()));
+        assert_eq!(is_path_meant("a/*", "a/b", Places::default()), Some(true));
     }
 
     /// A star in the name of a rule's base folder is a literal character.
@@ -240,8 +221,7 @@ mod tests {
             ("src/*", "../a*/src/x", true),
             ("/w/src/*", "src/x", true),
         ] {
-            assert_eq!(is_path_allowed(about, path, places), is_meant, "{about} {path}");
-            assert_eq!(is_path_touched(about, path, places), is_meant, "{about} {path}");
+            assert_eq!(is_path_meant(about, path, places), Some(is_meant), "{about} {path}");
         }
     }
 }

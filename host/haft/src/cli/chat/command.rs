@@ -8,16 +8,17 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 
 use super::super::terminal::{DIM, HEAD, Hinted, Terminal};
-use super::super::{server_prompts, transcript, undo};
-use super::rules;
+use super::super::{attach, replay, server_prompts, sessions};
+use super::{allow_rule, deny_rule, keep_rule, list_rules};
 use crate::cli::conversation::Conversation;
+use haft_agent::History;
 use haft_agent::provider::Prompt;
+use haft_core::call::Attachment;
+use haft_core::report::plain;
 use haft_core::undo::Which;
 
-/// A row of [`COMMANDS`].
 pub(super) struct Kind {
     pub(super) name: &'static str,
-    /// The argument of the command.
     argument: &'static str,
     help: &'static str,
     make: fn(&str) -> Command,
@@ -122,24 +123,11 @@ pub(super) enum Command {
     Quit,
 }
 
-/// The next action.
-#[derive(Debug, PartialEq, Eq)]
 pub(super) enum Next {
     /// Read the next line.
     Read,
     /// Run a prompt, or resume the unfinished one if there is none.
     Do(Option<Prompt>),
-    /// Use this model for the next prompts.
-    Model(String),
-    /// Write this rule to program.toml.
-    Keep(String),
-    /// Summarise the conversation.
-    Compact,
-    /// Attach these files to the next prompt, and list the attached files.
-    Attach(Vec<PathBuf>),
-    /// Remove the attached files.
-    Detach,
-    /// Leave the chat.
     Leave,
 }
 
@@ -163,57 +151,92 @@ impl Command {
         Ok((kind.make)(argument))
     }
 
-    pub(super) fn execute(self, conversation: &mut Conversation, terminal: Terminal) -> Next {
+    /// Executes the command. `attached` are the files of the next prompt.
+    pub(super) async fn execute(
+        self,
+        conversation: &mut Conversation,
+        attached: &mut Vec<Attachment>,
+        terminal: Terminal,
+    ) -> anyhow::Result<Next> {
         match self {
             Self::Help => help(conversation, terminal),
             Self::Tools => tools(conversation, terminal),
             Self::ShowModel => terminal.message(conversation.dialogue.model()),
-            Self::Model(model) => return Next::Model(model),
-            Self::Allowed => rules::list(conversation, terminal),
-            Self::Allow(rule) => rules::allow(conversation, &rule, terminal),
-            Self::Keep(rule) => return Next::Keep(rule),
-            Self::Deny(rule) => rules::deny(conversation, &rule, terminal),
+            Self::Model(model) => {
+                conversation.dialogue.use_model(&model).await?;
+                let model = conversation.dialogue.model();
+                terminal.message(format_args!("{DIM}the model is now `{model}`{DIM:#}"));
+            }
+            Self::Allowed => list_rules(conversation, terminal),
+            Self::Allow(rule) => allow_rule(conversation, &rule, terminal)?,
+            Self::Keep(rule) => keep_rule(conversation, &rule, terminal).await?,
+            Self::Deny(rule) => deny_rule(conversation, &rule, terminal)?,
             Self::Plan(state) => match state.as_str() {
                 "" | "on" | "off" => {
-                    conversation.dialogue.plan(state != "off");
+                    conversation.dialogue.is_planning = state != "off";
                     tell_plan(state != "off", terminal);
                 }
-                other => {
-                    terminal.fail(&anyhow::anyhow!("`/plan` takes `off` or no argument, not `{other}`"));
-                }
+                other => anyhow::bail!("`/plan` takes `off` or no argument, not `{other}`"),
             },
-            Self::Attach(files) => match paths(&files) {
-                Ok(paths) => return Next::Attach(paths),
-                Err(error) => terminal.fail(&error),
-            },
-            Self::Detach => return Next::Detach,
-            Self::Continue if conversation.is_unfinished() => return Next::Do(None),
+            Self::Attach(files) => attach(conversation, &paths(&files)?, attached, terminal),
+            Self::Detach => {
+                attached.clear();
+                terminal.message(format_args!("{DIM}no files are attached to your next message{DIM:#}"));
+            }
+            Self::Continue if conversation.is_unfinished() => return Ok(Next::Do(None)),
             Self::Continue => terminal.message("there is no unfinished task"),
-            Self::Undo(which) => match which.as_str() {
-                "" => undo(conversation, Which::Last, terminal),
-                "all" => undo(conversation, Which::All, terminal),
-                other => {
-                    terminal.fail(&anyhow::anyhow!("`/undo` takes `all` or no argument, not `{other}`"));
-                }
-            },
-            Self::Compact => return Next::Compact,
-            Self::Fork => match conversation.dialogue.fork() {
-                Ok(before) => terminal.message(format_args!(
-                    "{DIM}this conversation continues as session {}; `haft chat --resume {before}` continues \
-                     the previous one{DIM:#}",
-                    conversation.id().unwrap_or_default()
-                )),
-                Err(error) => terminal.fail(&error),
-            },
+            Self::Undo(which) => {
+                let which = match which.as_str() {
+                    "" => Which::Last,
+                    "all" => Which::All,
+                    other => anyhow::bail!("`/undo` takes `all` or no argument, not `{other}`"),
+                };
+                sessions::tell_undone(conversation.dialogue.undo(which)?.as_ref(), terminal);
+            }
+            Self::Compact => {
+                let text = conversation.dialogue.compact().await?;
+                terminal.message(format_args!("{DIM}{text}{DIM:#}"));
+            }
+            Self::Fork => fork(conversation, terminal)?,
             Self::Clear => {
-                conversation.dialogue.clear();
+                conversation.dialogue.history = History::default();
                 terminal.message(format_args!("{DIM}your next message starts a new session{DIM:#}"));
             }
-            Self::Save(file) => save(conversation, file, terminal),
-            Self::Quit => return Next::Leave,
+            Self::Save(file) => save(conversation, file, terminal)?,
+            Self::Quit => return Ok(Next::Leave),
         }
-        Next::Read
+        Ok(Next::Read)
     }
+}
+
+/// Attaches files to the next prompt, and lists the attached files.
+fn attach(
+    conversation: &Conversation,
+    paths: &[PathBuf],
+    attached: &mut Vec<Attachment>,
+    terminal: Terminal,
+) {
+    let mut all = attached.clone();
+    let read = attach::read_all(paths, &mut all);
+    match read.and_then(|()| attach::check(&all, &conversation.dialogue)) {
+        Ok(()) => *attached = all,
+        Err(error) => terminal.fail(&error),
+    }
+    let list: Vec<_> = attached.iter().map(|file| plain(&file.described())).collect();
+    match list.as_slice() {
+        [] => terminal.message("no files are attached to your next message"),
+        list => terminal.message(format_args!("attached to your next message: {}", list.join("; "))),
+    }
+}
+
+fn fork(conversation: &mut Conversation, terminal: Terminal) -> anyhow::Result<()> {
+    let before = conversation.dialogue.fork()?;
+    let id = conversation.dialogue.id().unwrap_or_default();
+    terminal.message(format_args!(
+        "{DIM}this conversation continues as session {id}; `haft chat --resume {before}` continues the previous \
+         one{DIM:#}"
+    ));
+    Ok(())
 }
 
 /// Returns the files that `words` name, quoted or escaped as in a shell. Terminals insert dropped files in this form.
@@ -225,13 +248,6 @@ fn paths(words: &str) -> anyhow::Result<Vec<PathBuf>> {
         _ => PathBuf::from(word),
     };
     Ok(words.into_iter().map(path).collect())
-}
-
-fn undo(conversation: &mut Conversation, which: Which, terminal: Terminal) {
-    match conversation.dialogue.undo(which) {
-        Ok(undone) => undo::tell(undone.as_ref(), terminal),
-        Err(error) => terminal.fail(&error),
-    }
 }
 
 /// Tells which mode is active.
@@ -260,21 +276,19 @@ fn tools(conversation: &Conversation, terminal: Terminal) {
     for entry in conversation.dialogue.toolbox.entries() {
         let def = entry.def();
         let asks = if entry.asks() { " (asks)" } else { "" };
-        let line = haft_core::report::plain(def.description.lines().next().unwrap_or_default());
+        let line = plain(def.description.lines().next().unwrap_or_default());
         terminal.message(format_args!("  {HEAD}{}{HEAD:#}{asks} {DIM}{line}{DIM:#}", def.name));
     }
 }
 
-fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) {
-    let name = || PathBuf::from(format!("haft-{}.md", conversation.id().unwrap_or_else(|| "chat".into())));
+fn save(conversation: &Conversation, file: Option<PathBuf>, terminal: Terminal) -> anyhow::Result<()> {
+    let name =
+        || PathBuf::from(format!("haft-{}.md", conversation.dialogue.id().unwrap_or_else(|| "chat".into())));
     let file = file.unwrap_or_else(name);
-    let text = transcript::of_messages(conversation.dialogue.history().messages());
-    match write(&file, &text) {
-        Ok(()) => terminal.message(format_args!("written to `{}`", file.display())),
-        Err(error) => {
-            terminal.fail(&anyhow::anyhow!("cannot write `{}`: {error}", file.display()));
-        }
-    }
+    let text = replay::of_messages(conversation.dialogue.history.messages());
+    write(&file, &text).with_context(|| format!("cannot write `{}`", file.display()))?;
+    terminal.message(format_args!("written to `{}`", file.display()));
+    Ok(())
 }
 
 /// Writes a file that does not exist yet, with access for this user alone: conversations are private.

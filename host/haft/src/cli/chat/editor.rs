@@ -32,10 +32,8 @@ const MAX_ENTRIES: usize = 1000;
 /// Maximum bytes that are read from the history file: many times the size of a full history.
 const MAX_FILE: u64 = 8 << 20;
 
-/// The prompt of the line editor.
 const PROMPT: &str = "> ";
 
-/// The prompt of the line editor in plan mode.
 const PLAN_PROMPT: &str = "plan> ";
 
 pub(super) enum Entered {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::Exit;
 use super::super::build::{self, relative};
 use super::super::common::Common;
-use super::super::terminal::Terminal;
+use super::super::terminal::{Terminal, counted};
 use haft::program::{FILE_NAME, InstallContext};
 use haft_author::check::{Findings, Subject, examine, summary_line, tokens};
 use haft_author::pack::size;
@@ -23,13 +23,12 @@ pub(in crate::cli) struct Checked {
     path: String,
     name: String,
     bytes: u64,
-    sections: Sections,
+    pub(in crate::cli) sections: Sections,
     asked: Option<GrantTable>,
     loaded: Result<Plugin, LoadError>,
     pub(in crate::cli) findings: Findings,
 }
 
-/// Checks one component's file.
 pub(super) async fn execute(path: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<Exit> {
     let context = InstallContext::new(&common.options(terminal, false)?, &Manifest::default())?;
     let mut checked = check(path, None, context.engine()?).await?;
@@ -115,10 +114,6 @@ fn declaration(path: &Path, sections: &Sections) -> anyhow::Result<(String, Opti
 }
 
 impl Checked {
-    pub(in crate::cli) fn sections(&self) -> &Sections {
-        &self.sections
-    }
-
     /// What it is on standard output; what is wrong on standard error.
     pub(super) fn report(&self, terminal: Terminal) -> std::io::Result<()> {
         terminal.data(&self.summary())?;
@@ -138,7 +133,7 @@ impl Checked {
         if let Ok(plugin) = &self.loaded {
             let tools = plugin.tools();
             let all: usize = tools.iter().map(tokens).sum();
-            let count = if tools.len() == 1 { "1 tool".to_owned() } else { format!("{} tools", tools.len()) };
+            let count = counted(tools.len(), "tool");
             // Writing to a `String` cannot fail.
             let _ = write!(text, ", {}, {count}, about {all} tokens", plugin.contract());
             for tool in tools {

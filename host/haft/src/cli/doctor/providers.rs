@@ -24,7 +24,6 @@ pub(super) struct Providers {
     agents: Vec<OfAgent>,
 }
 
-/// The provider of an agent of the program.
 #[derive(Serialize)]
 struct OfAgent {
     name: String,
@@ -34,7 +33,6 @@ struct OfAgent {
     error: Option<String>,
 }
 
-/// A provider in the catalogue.
 #[derive(Serialize)]
 struct Known {
     name: &'static str,
@@ -43,7 +41,6 @@ struct Known {
     has_key: bool,
 }
 
-/// A model server on this machine.
 #[derive(Serialize)]
 struct Local {
     address: String,
@@ -126,7 +123,7 @@ impl OfAgent {
 }
 
 /// Returns whether a variable has a value. The value itself is dropped.
-fn is_set(variable: &str) -> bool {
+pub(in crate::cli) fn is_set(variable: &str) -> bool {
     std::env::var_os(variable).is_some_and(|value| !value.is_empty())
 }
 

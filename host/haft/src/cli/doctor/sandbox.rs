@@ -28,7 +28,6 @@ pub(super) struct Sandbox {
     self_test: Tested,
 }
 
-/// The self-test.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 enum Tested {

@@ -90,7 +90,6 @@ const BOUND: Duration = Duration::from_mins(1);
 /// Time limit for the end of a process if no part of the sandbox ends it.
 const NOTHING_ENDS_IT: Duration = Duration::from_secs(2);
 
-/// The result of the test.
 #[derive(Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Sealed {

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Setting, values};
-use crate::cli::terminal::{Column, DIM, HEAD, Hinted, Terminal};
-use haft_core::report::{nearest, plain};
+use crate::cli::terminal::{Column, DIM, HEAD, Hinted, Terminal, did_you_mean};
+use haft_core::report::plain;
 use haft_import::{CLIENTS, Client, Config, ConfigError, Server, Start, hidden, is_secret, origin};
 
 pub(super) fn show(found: &Found, setting: &Setting, terminal: Terminal) -> anyhow::Result<()> {
@@ -69,7 +69,6 @@ fn row(config: &Config, server: &Server, setting: &Setting) -> Value {
     })
 }
 
-/// Returns the command or the URL of a server.
 fn shown(server: &Server) -> String {
     match &server.start {
         Start::Process(process) => hidden(&process.words).join(" "),
@@ -92,7 +91,6 @@ pub(super) fn left(server: &Server, config: &Config, setting: &Setting) -> Optio
     }
 }
 
-/// Returns the names of the secrets in the file.
 fn secrets(server: &Server) -> Vec<&str> {
     let mut secrets: Vec<_> = values(server)
         .iter()
@@ -104,11 +102,8 @@ fn secrets(server: &Server) -> Vec<&str> {
     secrets
 }
 
-/// The configuration files.
 pub(super) struct Found {
-    /// The readable files.
     pub(super) configs: Vec<Config>,
-    /// The errors of unreadable files.
     pub(super) errors: Vec<ConfigError>,
     clients: Vec<&'static Client>,
 }
@@ -159,9 +154,8 @@ fn file(source: &str) -> anyhow::Result<&Path> {
         return Ok(path);
     }
     let names = CLIENTS.iter().map(|client| client.name);
-    let near = nearest(source, names.clone()).map(|near| format!("; did you mean `{near}`?"));
-    let message =
-        format!("expected a client or a file, found `{}`{}", plain(source), near.unwrap_or_default());
+    let near = did_you_mean(source, names.clone());
+    let message = format!("expected a client or a file, found `{}`{near}", plain(source));
     let names: Vec<_> = names.collect();
     Err(Hinted::new(message, format!("clients: {}", names.join(", "))).into())
 }

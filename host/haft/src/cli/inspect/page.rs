@@ -2,11 +2,10 @@
 
 use std::fmt::Write;
 
-use super::compact::{grouped, section};
-use super::component::{Component, Tools};
-use super::{Found, compact};
+use super::Found;
+use super::component::{Component, Tools, grouped, section_meaning, signature};
 use crate::cli::disclosure_sheet::{Sheet, clean};
-use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, rounded};
+use crate::cli::terminal::{DIM, ERROR, GOOD, HEAD, Style, WARNING, counted, rounded};
 use haft_core::report::plain;
 use haft_plugin_host::inspect::{Producer, Sections};
 
@@ -120,10 +119,10 @@ impl Page {
             self.line("tools", WARNING, "none");
         }
         for (index, (name, def)) in tools.all.iter().enumerate() {
-            self.0.tool(if index == 0 { "tools" } else { "" }, &compact::signature(name, def), def);
+            self.0.tool(if index == 0 { "tools" } else { "" }, &signature(name, def), def);
         }
         for (index, (name, def)) in tools.prompts.iter().enumerate() {
-            self.0.tool(if index == 0 { "prompts" } else { "" }, &compact::signature(name, def), def);
+            self.0.tool(if index == 0 { "prompts" } else { "" }, &signature(name, def), def);
         }
         let resources: Vec<String> =
             tools.resources.iter().map(|one| format!("{}: {}", one.place, one.description)).collect();
@@ -146,21 +145,13 @@ impl Page {
         }
         let exports: Vec<String> = sections.exports.iter().map(|one| one.name.clone()).collect();
         self.lines("exports", Style::new(), &exports);
-        let (modules, components) = (sections.modules, sections.components);
-        self.line(
-            "inside",
-            Style::new(),
-            &format!(
-                "{modules} core module{}, {components} component{}; {} of code, {} of data",
-                plural(modules),
-                plural(components),
-                rounded(sections.code),
-                rounded(sections.data)
-            ),
-        );
+        let parts = [counted(sections.modules, "core module"), counted(sections.components, "component")];
+        let (code, data) = (rounded(sections.code), rounded(sections.data));
+        let inside = format!("{}; {code} of code, {data} of data", parts.join(", "));
+        self.line("inside", Style::new(), &inside);
         self.line("made with", Style::new(), &made_with(&sections.producers));
         let own = sections.custom.iter().filter(|one| one.depth == 0);
-        let described = own.map(|one| match section(&one.name) {
+        let described = own.map(|one| match section_meaning(&one.name) {
             Some(meaning) => format!("{} ({}): {meaning}", one.name, rounded(one.size as u64)),
             None => format!("{} ({})", one.name, rounded(one.size as u64)),
         });
@@ -192,10 +183,6 @@ fn wrapped<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
         }
     }
     lines
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 /// Returns the languages, then the tools that processed them, each once.

@@ -7,12 +7,12 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::{Map, Value};
 
-use crate::cli::terminal::{Hinted, Terminal};
+use crate::cli::terminal::{Hinted, Terminal, did_you_mean};
 use crate::cli::{approvals, exec, trusted};
 use haft::program::{Ask, Dirs, Options, Program, Target};
 use haft_core::call::ToolCall;
 use haft_core::grant::{Grant, HostPattern};
-use haft_core::report::{nearest, plain, shortened};
+use haft_core::report::{plain, shortened};
 use haft_core::tool::Session;
 use haft_manifest::{Manifest, ProcessGrant, Transport};
 use haft_mcp::client;
@@ -22,7 +22,6 @@ use haft_sandbox::native::{bash, command};
 /// Characters of a command line in messages and reasons.
 const MAX_SHOWN: usize = 60;
 
-/// What is run.
 pub(super) enum Subject {
     /// A command with the rights of `[sandbox]`.
     Command(Vec<OsString>),
@@ -40,7 +39,6 @@ pub(super) struct Entry {
     calls: Vec<ToolCall>,
 }
 
-/// The result of a run.
 pub(super) struct Run {
     /// The rights that close paths.
     pub(super) grant: Grant,
@@ -70,7 +68,6 @@ impl Subject {
         Ok(Self::Entry(entry))
     }
 
-    /// Returns its name in messages and reasons.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Command(words) => {
@@ -82,7 +79,6 @@ impl Subject {
         }
     }
 
-    /// Returns the list and the name of an entry.
     pub(super) fn entry(&self) -> Option<(&'static str, &str)> {
         match self {
             Self::Command(_) => None,
@@ -128,7 +124,6 @@ impl Subject {
         self.entry().is_some() && self.grant(manifest).is_none()
     }
 
-    /// Runs it once.
     pub(super) async fn run(&self, options: &Options, terminal: Terminal) -> anyhow::Result<Run> {
         match self {
             Self::Command(words) => run_command(words, options, terminal).await,
@@ -161,8 +156,7 @@ impl Entry {
         let tools = manifest.tools.iter().map(|tool| ("tools", tool.name.as_str(), &tool.command.value));
         let all: Vec<_> = servers.chain(tools).collect();
         let Some((list, name, words)) = all.iter().copied().find(|(_, own, _)| *own == name) else {
-            let near = nearest(name, all.iter().map(|(_, own, _)| *own));
-            let near = near.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
+            let near = did_you_mean(name, all.iter().map(|(_, own, _)| *own));
             let hint = "a command that program.toml does not have stands after `--`";
             let text =
                 format!("program.toml has no MCP server with a command, and no command, `{name}`{near}");
@@ -230,11 +224,7 @@ impl Entry {
         let approvals = approvals::of(terminal.person(), program, "learn", terminal)?;
         let session = Session { approvals, ..program.session("learn", terminal.messages()) };
         let result = program.typed_tools().dispatch(wanted, &session).await;
-        if result.is_error {
-            terminal.tool_error(&result.content);
-        } else {
-            terminal.answer(&result.content)?;
-        }
+        terminal.result(&result)?;
         Ok(!result.is_error)
     }
 }

@@ -17,7 +17,6 @@ use haft_sandbox::confine::Connection;
 /// Digits of an id that tell a call from the others, nearly always.
 const SHORT_ID: usize = 8;
 
-/// Characters of the arguments in a line.
 const MAX_ARGUMENTS: usize = 100;
 
 /// Spaces before the call of an agent, for each agent that it came through.

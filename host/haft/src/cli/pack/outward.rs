@@ -123,7 +123,6 @@ impl Making {
         self.offered.version.as_ref().map_or_else(|| "0.1.0".to_owned(), ToString::to_string)
     }
 
-    /// Copies the files of the package.
     fn copy(&self) -> anyhow::Result<()> {
         match &self.fetched.content {
             Content::Component(file) => copied(file, &self.own().join(self.component())),
@@ -214,7 +213,6 @@ impl Making {
     }
 }
 
-/// Opens a session for the package under construction.
 fn session_in(staging: &Path, common: &Common, terminal: Terminal) -> anyhow::Result<InstallSession> {
     let program = Some(staging.join(FOLDER).join(FILE_NAME));
     InstallSession::open(&Common { program, ..common.clone() }, terminal)

@@ -2,7 +2,7 @@
 //! or the URL, and the token. A snippet never contains a token.
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::ValueEnum;
@@ -49,10 +49,9 @@ enum Way {
 }
 
 impl Server {
-    /// Returns the server of the program `program`, or of the program in this folder. The client starts the haft at
-    /// `own` with `options`, or connects over HTTP to `http`, with the token in the environment variable `variable`.
+    /// Returns the server of the program `program`, or of the program in this folder. The client starts this haft
+    /// with `options`, or connects over HTTP to `http`, with the token in the environment variable `variable`.
     pub(super) fn new(
-        own: &Path,
         program: Option<&Path>,
         http: Option<SocketAddr>,
         variable: &str,
@@ -67,14 +66,26 @@ impl Server {
             Some(address) => {
                 Way::Http { url: format!("http://{address}{PATH}"), variable: variable.to_owned() }
             }
-            None => Way::Start { command: text(own)?, arguments: arguments(program, options)? },
+            None => {
+                Way::Start { command: text(&own_path()?)?, arguments: arguments("serve", program, options)? }
+            }
         };
         Ok(Self { name, way })
     }
 }
 
-fn arguments(program: Option<&Path>, options: Vec<String>) -> anyhow::Result<Vec<String>> {
-    let mut arguments = vec!["serve".to_owned()];
+/// Returns the path of this haft, for the configuration of a client that starts it.
+pub(in crate::cli) fn own_path() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("cannot find out where haft is")
+}
+
+/// Returns the words after the command in the configuration of a client that starts `verb`.
+pub(in crate::cli) fn arguments(
+    verb: &str,
+    program: Option<&Path>,
+    options: impl IntoIterator<Item = String>,
+) -> anyhow::Result<Vec<String>> {
+    let mut arguments = vec![verb.to_owned()];
     if let Some(program) = program {
         let whole = std::path::absolute(program)
             .with_context(|| format!("cannot find out where `{}` is", program.display()))?;
@@ -84,7 +95,7 @@ fn arguments(program: Option<&Path>, options: Vec<String>) -> anyhow::Result<Vec
     Ok(arguments)
 }
 
-fn text(path: &Path) -> anyhow::Result<String> {
+pub(in crate::cli) fn text(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().map(str::to_owned);
     text.with_context(|| {
         format!("`{}` is not valid UTF-8, which configuration files require", path.display())
@@ -92,7 +103,6 @@ fn text(path: &Path) -> anyhow::Result<String> {
 }
 
 impl Client {
-    /// Returns the place of the snippet, as a text for the user.
     pub(super) fn place(self) -> &'static str {
         match self {
             Self::Claude => {

@@ -7,16 +7,14 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
 use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use super::ask::{LOOK, TTY};
 use super::{Screen, Terminal, changed, first_lines, more_lines};
 use haft_core::tool::{Approver, Decision, Question};
-
-/// The terminal of this process, whatever its standard streams are.
-const TTY: &str = "/dev/tty";
 
 /// Maximum bytes of an answer.
 const MAX_ANSWER: usize = 1 << 10;
@@ -29,9 +27,6 @@ const MAX_CHANGED: usize = 40;
 
 /// Maximum characters of a line of arguments in the first display.
 const MAX_LINE: usize = 400;
-
-/// Interval between checks whether the question was withdrawn, which limits the delay after Ctrl-C.
-const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
 /// The user at the terminal, who is asked one question at a time.
 pub(in crate::cli) struct Person {

@@ -1,12 +1,19 @@
-//! Prompts the user at the terminal. Without a terminal there is no prompt and no answer.
+//! Prompts the user at the terminal, and reads the lines that the user enters while an agent works. Without a terminal
+//! there is no prompt and no answer.
 
-use std::io::{self, BufRead, IsTerminal, Read};
+use std::fs::File;
+use std::io::{self, BufRead, IsTerminal, PipeReader, PipeWriter, Read};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::Arc;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::OFlags;
 use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
 use secrecy::{ExposeSecret, SecretString};
-use tokio::sync::mpsc;
+use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::task::JoinHandle;
 
-use super::{HEAD, Terminal};
+use super::{HEAD, Screen, Terminal};
 
 /// Maximum bytes of an answer. A longer answer is invalid.
 const MAX_ANSWER: u64 = 1024;
@@ -53,8 +60,8 @@ impl Terminal {
 
 impl Terminal {
     /// Returns the lines that the user enters from now on, until the receiver is dropped.
-    pub(in crate::cli) fn lines(self) -> mpsc::Receiver<String> {
-        let (send, lines) = mpsc::channel(1);
+    pub(in crate::cli) fn lines(self) -> Receiver<String> {
+        let (send, lines) = channel(1);
         tokio::spawn(async move {
             while let Ok(line) = read(MAX_SECRET).await {
                 if line.is_empty() || send.send(line).await.is_err() {
@@ -92,6 +99,93 @@ impl Drop for Hidden {
     fn drop(&mut self) {
         if let Err(error) = tcsetattr(io::stdin(), OptionalActions::Now, &self.0) {
             tracing::debug!("the terminal stays without echo: {error}");
+        }
+    }
+}
+
+/// The terminal of this process, whatever its standard streams are.
+pub(in crate::cli) const TTY: &str = "/dev/tty";
+
+/// Maximum bytes of one read: the maximum length of a terminal's line.
+const MAX_LINE: usize = 4 << 10;
+
+/// Maximum number of waiting lines: more than a user enters before they are received.
+const MAX_LINES: usize = 64;
+
+/// Interval between checks whether a question was answered or withdrawn, which limits the delay after Ctrl-C.
+pub(super) const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+/// Reads lines from the terminal on a separate thread, until it is ended.
+pub(in crate::cli) struct Typing {
+    lines: Receiver<String>,
+    /// Ends the thread when it is dropped.
+    stop: PipeWriter,
+    thread: JoinHandle<()>,
+}
+
+impl Typing {
+    /// Begins to read. Returns `None` without a terminal. Ignores lines that are entered during a question on
+    /// `screen`.
+    pub(in crate::cli) fn begin(screen: &Arc<Screen>) -> Option<Self> {
+        let flags = OFlags::NONBLOCK.union(OFlags::NOCTTY).bits().cast_signed();
+        let tty = File::options().read(true).custom_flags(flags).open(TTY).ok()?;
+        let (gone, stop) = io::pipe().ok()?;
+        let (sender, lines) = channel(MAX_LINES);
+        let screen = screen.clone();
+        let thread = tokio::task::spawn_blocking(move || {
+            if let Err(error) = read_lines(&tty, &gone, &screen, &sender) {
+                tracing::debug!("input during the task is not read: {error}");
+            }
+        });
+        Some(Self { lines, stop, thread })
+    }
+
+    /// Returns the next line, or waits without end if there is none.
+    pub(in crate::cli) async fn line(&mut self) -> String {
+        match self.lines.recv().await {
+            Some(line) => line,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Stops reading, and returns the lines that were not received.
+    pub(in crate::cli) async fn end(mut self) -> Vec<String> {
+        drop(self.stop);
+        // The thread cannot panic.
+        let _ = self.thread.await;
+        std::iter::from_fn(|| self.lines.try_recv().ok()).collect()
+    }
+}
+
+fn read_lines(mut tty: &File, gone: &PipeReader, screen: &Screen, lines: &Sender<String>) -> io::Result<()> {
+    let (mut bytes, mut piece) = (Vec::new(), [0; MAX_LINE]);
+    loop {
+        let mut waiting = [PollFd::new(gone, PollFlags::IN), PollFd::new(tty, PollFlags::IN)];
+        let is_asking = screen.is_asking();
+        let (watched, time) = if is_asking { (1, Some(&LOOK)) } else { (2, None) };
+        match poll(waiting.get_mut(..watched).unwrap_or_default(), time) {
+            Err(rustix::io::Errno::INTR) => continue,
+            other => other?,
+        };
+        let [gone, typed] = waiting.map(|one| !one.revents().is_empty());
+        if gone {
+            return Ok(());
+        }
+        // A question may have begun meanwhile.
+        if !typed || screen.is_asking() {
+            continue;
+        }
+        match tty.read(&mut piece) {
+            Ok(0) => return Ok(()),
+            Ok(count) => bytes.extend_from_slice(piece.get(..count).unwrap_or_default()),
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+            Err(error) => return Err(error),
+        }
+        while let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
+            let rest = bytes.split_off(end + 1);
+            let line = std::mem::replace(&mut bytes, rest);
+            // Lines beyond the queue are dropped.
+            let _ = lines.try_send(String::from_utf8_lossy(&line).trim().to_owned());
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Renders Markdown in a terminal while it arrives in pieces. Holds back only a possible beginning of a mark, and
 //! does not change code blocks.
 
-use super::style::{CODE, DIM, HEAD, ITALIC, TITLE, reset};
+use super::style::{CODE, DIM, HEAD, ITALIC, Style, TITLE, reset};
 
 /// Maximum characters that decide the kind of a line. No mark is longer.
 const MAX_MARK: usize = 12;
@@ -19,7 +19,6 @@ pub(super) struct Markdown {
     span: Span,
     /// A star or a backslash whose meaning depends on the next character.
     pending: Option<char>,
-    /// The last displayed character.
     last: Option<char>,
 }
 
@@ -112,12 +111,7 @@ impl Markdown {
             self.fenced = !self.fenced;
         }
         out.push_str(indent);
-        match kind {
-            Kind::Heading => out.push_str(&TITLE.to_string()),
-            Kind::Fence | Kind::Quote => out.push_str(&DIM.to_string()),
-            Kind::Code => out.push_str(&CODE.to_string()),
-            Kind::Text => {}
-        }
+        out.extend(style(kind).map(|style| style.to_string()));
         out.push_str(prefix);
         for c in rest.chars() {
             self.print_char(c, out);
@@ -191,16 +185,20 @@ impl Markdown {
     /// Sets the styles for the following text.
     fn restyle(&self, out: &mut String) {
         out.push_str(&reset());
-        let line = match self.kind {
-            Kind::Heading => Some(TITLE),
-            Kind::Quote => Some(DIM),
-            _ => None,
-        };
         let own = [(self.span.bold, HEAD), (self.span.italic, ITALIC), (self.span.code, CODE)];
         let styles = own.into_iter().filter_map(|(is_on, style)| is_on.then_some(style));
-        for style in line.into_iter().chain(styles) {
+        for style in style(self.kind).into_iter().chain(styles) {
             out.push_str(&style.to_string());
         }
+    }
+}
+
+fn style(kind: Kind) -> Option<Style> {
+    match kind {
+        Kind::Heading => Some(TITLE),
+        Kind::Fence | Kind::Quote => Some(DIM),
+        Kind::Code => Some(CODE),
+        Kind::Text => None,
     }
 }
 

@@ -32,7 +32,6 @@ const MAX_ERROR: usize = 400;
 /// Maximum bytes of answers that are kept for a complete display: those of a few turns.
 const MAX_KEPT: usize = 8 << 20;
 
-/// Default columns.
 const COLUMNS: usize = 120;
 
 /// Spaces before the call of an agent that was called as a tool, for each level of agents.
@@ -59,13 +58,11 @@ pub(in crate::cli) enum Answers {
     Folded(&'static str),
 }
 
-/// The display of an agent's work.
 #[derive(Debug)]
 pub(in crate::cli) struct Screen {
     pub(super) terminal: Terminal,
-    show: Show,
+    pub(in crate::cli) show: Show,
     answers: Answers,
-    /// Whether text is streamed.
     streams: AtomicBool,
     state: Lock<State>,
 }
@@ -101,11 +98,6 @@ impl Screen {
         self.streams.load(Ordering::Relaxed)
     }
 
-    /// Returns the amount of output.
-    pub(in crate::cli) fn show(&self) -> Show {
-        self.show
-    }
-
     /// Returns the receiver of an agent's events in the next task.
     pub(in crate::cli) fn events(self: &Arc<Self>) -> Events {
         let screen = self.clone();
@@ -113,7 +105,6 @@ impl Screen {
         Events::to(move |event| screen.event(event))
     }
 
-    /// Ends the display.
     pub(in crate::cli) fn rest(&self) {
         let mut state = self.state.lock();
         self.end_text(&mut state);
@@ -311,7 +302,6 @@ impl Screen {
 }
 
 impl State {
-    /// Turns the spinner, with `what` as its text.
     fn turn(&mut self, what: String) {
         if self.held.is_some() || !io::stderr().is_terminal() {
             return;
@@ -345,7 +335,6 @@ impl State {
         }
     }
 
-    /// Removes the spinner.
     fn still(&mut self) {
         if let Some(spinner) = self.spinner.take() {
             spinner.finish_and_clear();
@@ -358,7 +347,6 @@ fn completed(call: &ToolCall, result: &ToolResult, duration: Duration) -> String
     format!("{style}{mark} {}{style:#} {DIM}({}){DIM:#}", label(call, MAX_ARGUMENTS), time(duration))
 }
 
-/// Returns a duration for a person.
 fn time(duration: Duration) -> String {
     match duration.as_millis() {
         ms @ 0..1000 => format!("{ms} ms"),

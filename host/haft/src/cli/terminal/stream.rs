@@ -20,16 +20,13 @@ pub(super) static REDACTOR: LazyLock<Redactor> = LazyLock::new(Redactor::of_envi
 /// The variable that overrides the width of the terminal.
 const COLUMNS: &str = "COLUMNS";
 
-/// An output stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    /// Standard output.
     Data,
     /// Standard error. A person reads it, whatever its target is: it is always neutralised.
     Messages,
 }
 
-/// The kind of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// Text that haft laid out.
@@ -48,7 +45,6 @@ impl Output {
         self.write(&format!("{text}{end}"), kind)
     }
 
-    /// Writes a part of a text.
     pub(super) fn piece(self, text: &str) -> io::Result<()> {
         self.write(text, Kind::Whole)
     }
@@ -108,10 +104,15 @@ impl Output {
     }
 }
 
-/// Returns whether the reader of standard output is gone: the other end of the pipe or socket is closed.
+/// Returns whether the reader of standard output is gone.
 pub(in crate::cli) fn reader_is_gone() -> bool {
-    let stdout = io::stdout();
-    let mut polled = [PollFd::new(&stdout, PollFlags::empty())];
+    is_hung_up(&io::stdout())
+}
+
+/// Returns whether the other end of a pipe or socket is closed.
+pub(in crate::cli) fn is_hung_up(end: &impl AsFd) -> bool {
+    // A hang-up is always reported, without a request for it.
+    let mut polled = [PollFd::new(end, PollFlags::empty())];
     let asked = poll(&mut polled, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
     asked.is_ok() && polled.iter().any(|one| one.revents().intersects(PollFlags::ERR | PollFlags::HUP))
 }
@@ -141,7 +142,6 @@ const INDENT: usize = 2;
 /// Minimum width in columns for broken lines. Narrower text would be unreadable.
 const MIN_WIDTH: usize = 16;
 
-/// The breaking of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lines {
     /// No breaks: the terminal breaks lines.
@@ -204,7 +204,6 @@ fn is_picture(c: char) -> bool {
     matches!(c, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
 }
 
-/// The state of the layout of a text.
 struct Layout {
     lines: Lines,
     coloured: bool,

@@ -39,7 +39,6 @@ pub(super) const RESET: &str = "[0m";
 pub(in crate::cli) struct Style(anstyle::Style);
 
 impl Style {
-    /// Returns the default style.
     pub(in crate::cli) const fn new() -> Self {
         Self(anstyle::Style::new())
     }

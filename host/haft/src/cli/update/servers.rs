@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::super::disclosure_sheet::Sheet;
 use super::super::install_session::{InstallSession, project_error};
 use super::super::terminal::{Hinted, Terminal};
-use super::super::trusted::lines;
+use super::super::trusted::first_list;
 use super::{Outcome, Update, change_json};
 use crate::cli::common::Common;
 use haft::program::{Agreed, PinRecord, Program};
@@ -30,7 +30,6 @@ struct Asked<'a> {
     /// The pinned tools. `None` before the first consent.
     before: Option<Agreed>,
     listed: Arc<ToolList>,
-    /// The names of all servers of the program.
     known: Vec<String>,
 }
 
@@ -52,7 +51,6 @@ impl Servers {
         Some((program, program.servers.iter().find(|server| server.config().name == name)?))
     }
 
-    /// Returns whether there is a server of this name.
     pub(super) fn has(&self, name: &str) -> bool {
         self.find(name).is_some()
     }
@@ -64,14 +62,12 @@ impl Servers {
         held.map(|server| server.name.as_str().to_owned()).filter(|name| self.has(name)).collect()
     }
 
-    /// Ends the running servers.
     pub(super) async fn close(&self) {
         if let Some(program) = &self.program {
             program.close().await;
         }
     }
 
-    /// Updates the server `name`.
     pub(super) async fn update(
         &self,
         name: &str,
@@ -152,10 +148,7 @@ impl Asked<'_> {
     ) -> String {
         let name = self.server.config().name.as_str();
         if self.before.is_none() {
-            return format!(
-                "MCP server `{name}` lists these tools for the first time:{}",
-                lines(&self.listed.sent)
-            );
+            return first_list(name, &self.listed.sent);
         }
         let told: String = differences.iter().map(|one| format!("\n  {one}")).collect();
         let rest = (!verb.rights.full).then(|| format!("haft update --full {name}"));

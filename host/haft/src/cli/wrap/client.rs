@@ -7,10 +7,10 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
-use super::given::line;
 use super::person::MAX_ROUNDS;
 use super::question::{self, Said};
 use super::relay::{self, End, Line, Relay};
+use super::rights::line;
 use super::trial::{MAX_LINE, Trial};
 use super::watch::{self, Watcher};
 use super::{Exit, Start, fetch};
@@ -31,7 +31,6 @@ struct Client {
     request: Value,
     /// Further messages of the client, which the server has not received.
     held: Vec<u8>,
-    /// Whether the first request is answered.
     is_answered: bool,
 }
 
@@ -177,7 +176,6 @@ impl Client {
         Ok(said)
     }
 
-    /// Returns whether the client has begun the session.
     fn has_begun(&self) -> bool {
         let lines = self.held.split(|byte| *byte == b'\n');
         lines
@@ -207,7 +205,7 @@ impl Client {
     /// Answers the first request with the command that asks the user.
     fn refuse(self, start: &Start, wanted: &[Right]) -> anyhow::Result<Exit> {
         let command = line(&start.asked, &start.command.name, &start.command.words);
-        let rights: Vec<String> = wanted.iter().map(super::given::shown).collect();
+        let rights: Vec<String> = wanted.iter().map(super::rights::shown).collect();
         let name = &start.command.name;
         let text = format!(
             "the MCP server `{name}` was not started: you have not agreed to the rights that it requests ({}){}; \
@@ -218,12 +216,8 @@ impl Client {
         let text = haft_core::report::plain(&text);
         start.terminal.message(format_args!("haft: {text}"));
         if !self.id().is_null() {
-            let error = json!({ "code": NOT_STARTED, "message": text });
-            let answer = json!({ "jsonrpc": "2.0", "id": self.id(), "error": error });
-            self.relay
-                .output
-                .write(format!("{answer}\n").as_bytes())
-                .context("cannot write to the client")?;
+            let answer = relay::error_line(self.id(), NOT_STARTED, &text);
+            self.relay.output.write(&answer).context("cannot write to the client")?;
         }
         Ok(Exit::Declined)
     }

@@ -30,7 +30,6 @@ const KEY: usize = 32;
 
 #[derive(Clone)]
 pub(super) struct Wrapping {
-    /// The name in messages.
     pub(super) name: String,
     /// The executable, as found. A symbolic link is not resolved, because interpreters inspect it.
     pub(super) program: PathBuf,

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 
 use super::Start;
 use super::command::Wrapping;
-use super::given::network;
+use super::rights::network;
 use super::trial::Trial;
 use super::watch::Watcher;
 use haft::program::Dirs;
@@ -53,7 +53,7 @@ pub(super) struct Fetch {
     is_fetched: bool,
     /// Whether the user agreed to the fetch in this start, and it was not tried yet.
     is_agreed: bool,
-    was_agreed: bool,
+    pub(super) was_agreed: bool,
 }
 
 impl Fetch {
@@ -78,11 +78,6 @@ impl Fetch {
         self.runner.as_deref().filter(|_| !self.is_fetched && !self.was_agreed)
     }
 
-    /// Returns whether the user agreed to the fetch in this start.
-    pub(super) fn was_agreed(&self) -> bool {
-        self.was_agreed
-    }
-
     /// Records that the server must be fetched.
     pub(super) fn agree(&mut self) {
         (self.is_agreed, self.was_agreed) = (true, true);
@@ -98,7 +93,7 @@ impl Fetch {
             Some(_) if !trial.grant.network() => self.finish()?,
             None if trial.has_ended && refused.is_empty() && self.is_fetched => {
                 self.forget()?;
-                return Ok(network());
+                return Ok(Some(network()));
             }
             _ => {}
         }
@@ -130,9 +125,8 @@ impl Fetch {
     }
 }
 
-/// Returns whether the network is among `rights`.
 pub(super) fn has_network(rights: &[Right]) -> bool {
-    network().is_some_and(|network| rights.contains(&network))
+    rights.contains(&network())
 }
 
 /// Fetches the server if the user agreed to that. Starts it with the network, but without the variables of the
@@ -153,7 +147,7 @@ pub(super) async fn fetch(start: &mut Start) -> anyhow::Result<()> {
     };
     let installed: Vec<PathBuf> =
         command.started_from.iter().filter(|file| !is_argument(file)).cloned().collect();
-    let (grant, job) = start.with(network().as_slice(), &installed)?;
+    let (grant, job) = start.with(&[network()], &installed)?;
     let runner = start.fetch.runner.as_deref().unwrap_or_default();
     start.terminal.message(format_args!("fetching the server with `{}` …", plain(runner)));
     let ((their_input, mut input), (output, their_output)) = (io::pipe()?, io::pipe()?);
@@ -200,7 +194,6 @@ fn words(mut errors: PipeReader) -> Vec<u8> {
     words
 }
 
-/// Prints standard error.
 async fn show(words: JoinHandle<Vec<u8>>) {
     if let Ok(Ok(words)) = timeout(LAST, words).await {
         // Standard error may be closed.

@@ -165,7 +165,6 @@ pub(super) async fn show_tools(dirs: &Dirs, name: &str, terminal: Terminal) -> a
     Ok(end)
 }
 
-/// Returns the records of the commands with the name `name`.
 fn records(dirs: &Dirs, name: &str, terminal: Terminal) -> anyhow::Result<Vec<(PathBuf, Wrapped)>> {
     let records = record::named(dirs, name, terminal)?;
     if records.is_empty() {
@@ -205,7 +204,7 @@ pub(super) async fn widen(
         terminal.message(format_args!("The MCP server `{}` is `{command}`.", plain(name)));
         let changed = record::changed(dirs, &path, &written)?;
         if !changed.is_empty() {
-            let again = super::given::line(rights, name, &written.command);
+            let again = super::rights::line(rights, name, &written.command);
             let changed = super::listed(&changed);
             terminal.message(plain(&format!(
                 "It does not start before you agree again, because {changed} changed since your consent: run `{again}`"
@@ -218,7 +217,7 @@ pub(super) async fn widen(
             end = Exit::Success;
             continue;
         }
-        let rights_shown: Vec<String> = rights.iter().map(super::given::shown).collect();
+        let rights_shown: Vec<String> = rights.iter().map(super::rights::shown).collect();
         let rights_shown = plain(&rights_shown.join(", "));
         if terminal.confirm(&format!("grant it {rights_shown}?")).await? {
             record::widen(&path, &written, &rights)?;

@@ -9,7 +9,6 @@ use haft_core::random;
 /// The field of the form.
 const APPROVE: &str = "approve";
 
-/// The user's answer.
 pub(super) enum Said {
     Yes,
     No,

@@ -14,7 +14,7 @@ use anyhow::Context;
 use serde_json::Value;
 
 use super::command::Wrapping;
-use super::given::{Given, distinct, shown};
+use super::rights::{distinct, given, shown};
 use crate::cli::terminal::Terminal;
 use haft::program::Dirs;
 use haft_core::grant::Right;
@@ -50,7 +50,6 @@ pub(super) struct Record {
 pub(super) enum Copies {
     /// Pinned definitions.
     Agreed,
-    /// Definitions that are held back.
     Held,
 }
 
@@ -162,7 +161,7 @@ pub(super) fn widen(path: &Path, shown: &Wrapped, rights: &[Right]) -> anyhow::R
     let _alone = locked(path)?;
     let written = again(path, shown)?;
     let all = distinct([written.grant.all(), rights.to_vec()].concat());
-    let declined = super::given::missing(&declined(&written), &all);
+    let declined = super::rights::missing(&declined(&written), &all);
     write(path, &text(&written, (&all, &declined)))
 }
 
@@ -309,12 +308,10 @@ pub(super) fn name_of(tool: &Value) -> Option<&str> {
     tool.get("name")?.as_str()
 }
 
-/// Returns the rights that the user declined.
 pub(super) fn declined(written: &Wrapped) -> Vec<Right> {
-    written.declined.iter().filter_map(|right| right.parse::<Given>().ok()).map(|given| given.0).collect()
+    written.declined.iter().filter_map(|right| given(right).ok()).collect()
 }
 
-/// Returns the file of the record of `command`.
 pub(super) fn place(dirs: &Dirs, command: &Wrapping) -> PathBuf {
     dirs.wraps().join(format!("{}.{RECORD}", command.key))
 }

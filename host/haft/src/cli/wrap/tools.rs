@@ -122,7 +122,6 @@ impl Tools {
         self.state.lock().others.contains(id)
     }
 
-    /// Records that the client can show forms.
     pub(super) fn client_can_ask(&self) {
         self.state.lock().can_ask = true;
     }
@@ -237,9 +236,8 @@ impl Tools {
             return None;
         }
         let tools: Vec<Value> = state.held.values().cloned().collect();
-        let sheet =
-            sheet(&self.command.name, &state.pins, &record::copies(&self.record, Copies::Agreed), &tools);
         let agreed = record::copies(&self.record, Copies::Agreed);
+        let sheet = sheet(&self.command.name, &state.pins, &agreed, &tools);
         let is_long = || tools.iter().chain(agreed.values()).any(has_long_part);
         if sheet.len() > MAX_QUESTION || is_long() {
             return None;
@@ -250,7 +248,6 @@ impl Tools {
         Some(line)
     }
 
-    /// Returns whether `id` is the id of haft's question.
     pub(super) fn is_asked(&self, id: &Value) -> bool {
         self.state.lock().question.as_ref().is_some_and(|(own, _)| id == own)
     }
@@ -311,7 +308,6 @@ pub(super) fn sheet(
     lines.join("\n")
 }
 
-/// Returns the changed parts of a tool.
 fn parts(old: Option<&Value>, new: &Value) -> Vec<String> {
     let keys = |tool: &Value| tool.as_object().map(|fields| fields.keys().cloned().collect::<Vec<_>>());
     let mut keys: Vec<String> = [old, Some(new)].into_iter().flatten().filter_map(keys).flatten().collect();

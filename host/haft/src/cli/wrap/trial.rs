@@ -48,7 +48,6 @@ const CHUNK: usize = 64 << 10;
 /// The input and the output of a server.
 type Streams = (Sender, BufReader<Receiver>);
 
-/// A trial of a server.
 pub(super) struct Trial {
     pub(super) grant: Grant,
     /// The server. `None` after `ended` has its end.
@@ -92,7 +91,7 @@ impl Trial {
             answer: None,
             refused: Vec::new(),
             has_ended: false,
-            silent: if start.fetch.was_agreed() { SILENT_AFTER_FETCH } else { SILENT },
+            silent: if start.fetch.was_agreed { SILENT_AFTER_FETCH } else { SILENT },
             script: start.command.script.clone(),
             words,
             errors: Some(errors),
@@ -210,7 +209,6 @@ impl Trial {
         Ok(Some((input, End { before: before.concat(), pipe: output })))
     }
 
-    /// Waits for the server's end.
     pub(super) async fn finish(mut self, watcher: &mut Watcher) -> anyhow::Result<ExitStatus> {
         let Some(mut server) = self.server.take() else {
             return Ok(self.ended.context("the server was not started")??);
@@ -222,7 +220,6 @@ impl Trial {
         Ok(server.finish().await?)
     }
 
-    /// Ends the server now.
     pub(super) async fn end(mut self) -> anyhow::Result<()> {
         self.streams = None;
         let Some(mut server) = self.server.take() else { return Ok(()) };

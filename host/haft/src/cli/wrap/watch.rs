@@ -7,14 +7,13 @@ use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, getppid};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::task::JoinHandle;
 
-use super::given::line;
-use super::{Exit, Start, proposal};
-use crate::cli::terminal::Terminal;
+use super::rights::line;
+use super::{Exit, Start, rights};
+use crate::cli::terminal::{Terminal, is_hung_up};
 use haft_core::grant::{Grant, Right, Why};
 use haft_core::heap;
 use haft_core::report::plain;
@@ -25,10 +24,7 @@ use haft_sandbox::confine::Refusal;
 const LOOK: Duration = Duration::from_secs(1);
 /// Time limit for the end of a server after its client is gone.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// Added to a signal's number in the exit code of a shell.
-const SIGNALLED: i32 = 128;
 
-/// Supervises one server.
 pub(super) struct Watcher {
     terminal: Terminal,
     name: String,
@@ -60,15 +56,12 @@ impl Watcher {
         let mut is_alone = std::pin::pin!(client_is_gone(client));
         let mut is_stopped = false;
         loop {
-            let [terminate, interrupt, hang_up] = &mut self.signals;
             tokio::select! {
                 refusal = server.refusal() => match refusal? {
                     Some(refusal) => self.tell(&refusal),
                     None => return Ok(()),
                 },
-                _ = terminate.recv() => server.stop(),
-                _ = interrupt.recv() => server.stop(),
-                _ = hang_up.recv() => server.stop(),
+                () = received(&mut self.signals) => server.stop(),
                 () = &mut is_alone, if !is_stopped => {
                     is_stopped = true;
                     server.stop();
@@ -101,13 +94,18 @@ impl Watcher {
     /// Returns after a signal to end, or after the client is gone.
     pub(super) async fn stopped(&mut self) {
         let client = self.client;
-        let [terminate, interrupt, hang_up] = &mut self.signals;
         tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-            _ = hang_up.recv() => {}
+            () = received(&mut self.signals) => {}
             () = client_is_gone(client) => {}
         }
+    }
+}
+
+async fn received([terminate, interrupt, hang_up]: &mut [Signal; 3]) {
+    tokio::select! {
+        _ = terminate.recv() => {}
+        _ = interrupt.recv() => {}
+        _ = hang_up.recv() => {}
     }
 }
 
@@ -120,7 +118,7 @@ pub(super) fn tell(terminal: Terminal, refusal: &Refusal, (name, grant): (&str, 
 
 /// Returns a line such as `haft: NAME was refused to read /x: haft wrap --grant read=/x NAME`.
 fn told(refusal: &Refusal, name: &str, grant: &Grant) -> String {
-    let way_out = match proposal::right(refusal, grant) {
+    let way_out = match rights::right(refusal, grant) {
         Some(right) => line(&[right], name, &[]),
         None => why_closed(refusal, name, grant),
     };
@@ -154,21 +152,11 @@ async fn client_is_gone(client: Option<Pid>) {
     heap::let_go_of_code();
     loop {
         tokio::time::sleep(LOOK).await;
-        if getppid() != client && is_hung_up() {
+        if getppid() != client && is_hung_up(&io::stdin()) {
             tokio::time::sleep(PATIENCE).await;
             return;
         }
     }
-}
-
-/// Returns whether the other end of standard input is closed.
-fn is_hung_up() -> bool {
-    let input = io::stdin();
-    // A hang-up is always reported, without a request for it.
-    let mut events = [PollFd::new(&input, PollFlags::empty())];
-    let polled = poll(&mut events, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
-    let [input] = &events;
-    polled.is_ok() && input.revents().intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// Returns how a server ended that has not answered.
@@ -186,6 +174,5 @@ pub(super) fn exit(status: ExitStatus) -> Exit {
     if let Some(signal) = status.signal() {
         attached::end_by(signal);
     }
-    let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
-    Exit::Child(u8::try_from(code).unwrap_or(u8::MAX))
+    Exit::of_child(status)
 }

@@ -67,18 +67,16 @@ impl Part {
         }
     }
 
-    /// Returns whether all tools of the agent only read.
     pub(super) fn only_reads(&self) -> bool {
         self.toolbox.entries().all(|entry| entry.def().hints.read_only)
     }
 
     /// Returns the agent, with its current model.
     pub(super) async fn ready(&self) -> anyhow::Result<Ready> {
-        let choice = self.model_choice();
+        let choice = chosen(&self.own, self.choice.lock().clone());
         let models = Models { manifest: &self.manifest, home: &self.home, redactor: &self.redactor };
         let provider = models.provider(&choice).await?;
-        let name = self.manifest.program.as_ref().map(|program| program.name.as_str());
-        let begun = Begun::new(name, Some(&self.manifest.path), Some(&self.here));
+        let begun = Begun::new(self.manifest.name(), Some(&self.manifest.path), Some(&self.here));
         Ok(Ready {
             provider,
             toolbox: self.toolbox.clone(),
@@ -88,10 +86,6 @@ impl Part {
             sessions: self.sessions.clone(),
             journal: None,
         })
-    }
-
-    fn model_choice(&self) -> ModelChoice {
-        chosen(&self.own, self.choice.lock().clone())
     }
 }
 

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::program::under::Under;
-use crate::program::{ModelChoice, Program, chosen_tools, watching};
+use crate::program::{ModelChoice, Program, chosen_tools};
 use haft_agent::provider::Provider;
 use haft_agent::{Agent, AgentSettings, Begun, History, Outcome, Routed, SessionError, Sessions, route};
 use haft_core::grant::Grant;
@@ -40,8 +40,8 @@ impl Ready {
     ) -> anyhow::Result<Self> {
         let toolbox = program.chosen_tools(&[], |text| tracing::warn!("{text}"))?;
         let toolbox = toolbox.ruled(&chosen_tools::rules(&program.manifest, &program.dirs.home));
-        let toolbox = toolbox.bounded(under.map(Under::bounds).unwrap_or_default());
-        let toolbox = watching::on(&toolbox, under.map(Under::hooks).unwrap_or_default());
+        let toolbox = toolbox.bounded(under.map_or(&[], |under| &under.bounds));
+        let toolbox = chosen_tools::hooked(&toolbox, under.map_or(&[], |under| &under.hooks));
         let output = program.output().map_err(|problem| program.manifest.report(vec![problem]))?;
         Ok(Self {
             provider,
@@ -62,7 +62,6 @@ impl Ready {
         (self.toolbox, _) = self.toolbox.bound_by(&all, grant);
     }
 
-    /// Runs `task` as the agent `name`.
     pub(super) async fn run(
         self,
         task: String,

@@ -40,18 +40,13 @@ pub(super) struct AgentTool {
 }
 
 /// A separate program, loaded at the first call. The next call repeats a failed load.
-struct Own {
+pub(super) struct Own {
     options: Options,
     program: OnceCell<Program>,
     provider: OnceCell<Arc<dyn Provider>>,
 }
 
-/// The shutdown of a program's running resources.
-type Closing<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
-
-type Work<'a> = Pin<Box<dyn Future<Output = Result<Done, ToolError>> + Send + 'a>>;
-
-enum Kind {
+pub(super) enum Kind {
     /// A separate program.
     Program(Box<Own>),
     /// A part of the program that declares the agent.
@@ -59,19 +54,9 @@ enum Kind {
 }
 
 impl AgentTool {
-    /// Creates an agent with the separate program that `options` load.
-    pub(super) fn of_program(declared: &Declared, options: Options, grant: Grant) -> Result<Self, Problem> {
-        let own = Own { options, program: OnceCell::new(), provider: OnceCell::new() };
-        Self::new(declared, Kind::Program(Box::new(own)), grant, false)
-    }
-
-    /// Creates an agent that is a part of its program.
-    pub(super) fn of_part(declared: &Declared, part: Part, grant: Grant) -> Result<Self, Problem> {
-        let reads = part.only_reads();
-        Self::new(declared, Kind::Part(Box::new(part)), grant, reads)
-    }
-
-    fn new(declared: &Declared, kind: Kind, grant: Grant, read_only: bool) -> Result<Self, Problem> {
+    /// Creates the agent `declared`. `grant` has the most rights that it may have.
+    pub(super) fn new(declared: &Declared, kind: Kind, grant: Grant) -> Result<Self, Problem> {
+        let read_only = matches!(&kind, Kind::Part(part) if part.only_reads());
         let name = declared.name.as_str().to_owned();
         let schema = declared.output.as_ref().map(|output| {
             OutputSchema::new(&output.value).map(Arc::new).map_err(|error| {
@@ -98,7 +83,6 @@ impl AgentTool {
         (&self.name, self.span)
     }
 
-    /// Returns whether the agent is a separate program.
     pub(super) fn is_program(&self) -> bool {
         matches!(self.kind, Kind::Program(_))
     }
@@ -120,7 +104,7 @@ impl AgentTool {
     }
 
     /// Ends the running resources of the agent's program, if it was loaded.
-    pub(super) fn close(&self) -> Closing<'_> {
+    pub(super) fn close(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
         // A program closes its agents, whose programs close theirs.
         Box::pin(async move {
             if let Kind::Program(own) = &self.kind
@@ -146,6 +130,11 @@ impl AgentTool {
 }
 
 impl Own {
+    /// Creates the program that `options` load.
+    pub(super) fn new(options: Options) -> Self {
+        Self { options, program: OnceCell::new(), provider: OnceCell::new() }
+    }
+
     async fn program(&self) -> anyhow::Result<&Program> {
         let load = || async {
             let program = Box::pin(Program::load(&self.options)).await?;
@@ -266,7 +255,7 @@ impl Tool for AgentTool {
             let run = ready.map_err(unusable)?.run(task, session, &self.name);
             Box::pin(run).await.map_err(|error| ToolError::Host(error.to_string()))
         };
-        let mut work: Work<'_> = Box::pin(work);
+        let mut work: Pin<Box<dyn Future<Output = Result<Done, ToolError>> + Send + '_>> = Box::pin(work);
         let (ended, is_late) = tokio::select! {
             ended = &mut work => (ended, false),
             // The agent stops its work; the caller waits briefly for that.

@@ -1,8 +1,9 @@
 //! The rights of a program's processes: MCP servers and commands. Each has the grant of its entry and the paths
 //! that any process needs to run, or without a grant the default of the program, without the rights that
-//! `[sandbox]` adds for `bash`. A server, and a command with a grant, has a private directory.
+//! `[sandbox]` adds for `bash`. A server, and a command with a grant, has a private directory. A command behind `haft wrap`
+//! has one too, and the rights that the user gave: without such a right neither the network nor the folder in which it was
+//! started.
 
-mod foreign;
 mod plugin;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use super::{Grants, root};
 use crate::program::{Dirs, start_up};
 use haft_core::grant::{Grant, Proposal, RightsTable, Root, UsualRights};
 use haft_core::lookup::{find_on_path, search_path};
-use haft_manifest::{CommandTool, Manifest, McpServer, Package, ProcessGrant, Transport};
+use haft_manifest::{CommandTool, Manifest, McpServer, Package, ProcessGrant, Transport, Wrapped};
 use haft_package::Bundle;
 use haft_sandbox::process::private;
 use haft_sandbox::start::ENVIRONMENT;
@@ -68,6 +69,9 @@ const SYSTEM: &[&str] = &[
     // Allocators ask for it.
     "/sys/kernel/mm/transparent_hugepage",
 ];
+
+/// Directories in which packages that use each other are siblings.
+const PACKAGES: &[&str] = &["node_modules", "site-packages"];
 
 /// Directories that only the administrator of a system changes.
 const ADMINISTERED: &[&str] = &["/bin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/sbin", "/usr"];
@@ -202,6 +206,27 @@ impl Grants<'_> {
         Ok(Processes { servers, commands: commands.collect::<Result<_, _>>()? })
     }
 
+    /// Returns the rights of the servers of `bundle` from npm, PyPI or a bundle, which the program has as `declared`:
+    /// these formats request no rights, so nothing but `[packages.grant]` limits them.
+    fn foreign(
+        &mut self,
+        (declared, bundle): (&Package, &Bundle),
+        sandbox: &Grant,
+    ) -> anyhow::Result<Processes> {
+        let granted = self.table(&declared.grant, true)?;
+        let (granted, _) = self.denied(granted, &self.manifest.sandbox.deny)?;
+        let granted = sandbox.base().cloned().into_iter().fold(granted.of_process(), Grant::with_workspace);
+        let rights = |server: &McpServer| -> anyhow::Result<ProcessRights> {
+            let process = Process::server(&bundle.manifest, server);
+            let grant = self.of_bundle(&process, granted.clone(), bundle)?;
+            let name = declared.name.as_str().to_owned();
+            let table = RightsTable::Entry { list: "packages", name, usual: None };
+            Ok(ProcessRights { grant, table, private: self.private(&process, sandbox)? })
+        };
+        let servers = bundle.manifest.mcp_servers.iter().map(rights).collect::<anyhow::Result<_>>()?;
+        Ok(Processes { servers, commands: Vec::new() })
+    }
+
     fn process(&mut self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<ProcessRights> {
         let grant = match process.grant {
             Some(written) => self.granted(process, written, sandbox)?,
@@ -221,21 +246,36 @@ impl Grants<'_> {
         written: &ProcessGrant,
         sandbox: &Grant,
     ) -> anyhow::Result<Grant> {
-        let grant = self.table_of_process(&written.rights)?;
+        let grant = self.table(&written.rights, true)?;
         // `[sandbox]` has reported absent paths.
         let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
         let grant = self.with_services(grant.of_process(), &written.services);
         let grant = sandbox.base().cloned().into_iter().fold(grant, Grant::with_workspace);
-        let needs = needs(process, self.dirs).into_iter().filter(|path| path.exists());
-        Ok(self.of_child(grant, needs.map(|path| root(&path)).collect::<anyhow::Result<_>>()?))
+        // The paths that any process reads, and the scripts among its arguments.
+        let needs = needed(program(process, self.dirs).as_slice(), &process.manifest.folder, self.dirs);
+        let scripts = process.manifest.scripts_of(process.words, &self.dirs.home);
+        self.of_child(grant, needs.into_iter().chain(scripts))
     }
 
-    /// Returns `grant` for a process that reads `needs` to run, with the paths closed to every tool.
-    pub(in crate::program) fn of_child(&self, grant: Grant, needs: Vec<Root>) -> Grant {
+    /// Returns `grant` for a process of the package `bundle`, which may read the package's files. Paths among its
+    /// arguments are not needs: `--set arg=DIR` is a setting, not a grant.
+    fn of_bundle(&self, process: &Process<'_>, grant: Grant, bundle: &Bundle) -> anyhow::Result<Grant> {
+        let needs = needed(program(process, self.dirs).as_slice(), &bundle.folder, self.dirs);
+        Ok(self.of_child(grant, needs)?.with_read(root(&bundle.folder)?))
+    }
+
+    /// Returns `grant` for a process that reads those of `needs` that exist to run, with the paths closed to every tool.
+    pub(in crate::program) fn of_child(
+        &self,
+        grant: Grant,
+        needs: impl IntoIterator<Item = PathBuf>,
+    ) -> anyhow::Result<Grant> {
+        let needs = needs.into_iter().filter(|path| path.exists()).map(|path| root(&path));
+        let needs: Vec<_> = needs.collect::<anyhow::Result<_>>()?;
         let grant = start_up::fixing(grant).with_needs(needs).with_protected_paths_of(&self.protected());
         // A store that is opened by its name is there to be read.
         let opened: Vec<Root> = grant.opened().cloned().collect();
-        opened.into_iter().fold(grant, Grant::with_read)
+        Ok(opened.into_iter().fold(grant, Grant::with_read))
     }
 
     /// Returns the rights of a process without a grant: of those of `bash`, the ones without a key in `[sandbox]`.
@@ -272,6 +312,34 @@ impl Grants<'_> {
     }
 }
 
+/// Returns the grant of `record` for a command that works in the current directory, even without the right to
+/// read that directory. `key` names the private directory. The command reads `files`, from which it starts, and
+/// the packages installed beside them.
+///
+/// # Errors
+/// A right cannot be granted, or a directory cannot be created.
+pub fn wrapped(dirs: &Dirs, key: &str, record: &Wrapped, files: &[PathBuf]) -> anyhow::Result<Grant> {
+    let manifest = Manifest { source: record.source.clone(), ..Manifest::default() };
+    let mut grants = Grants::new(&manifest, dirs, &[])?;
+    let own = private::written(&dirs.processes.join(key));
+    let grant = grants.table(&record.grant.rights, true)?.of_process();
+    let grant = grants.with_services(grant, &record.grant.services).with_workspace(root(&dirs.here)?);
+    // The files in a server's home belong to its user, as without haft. No other process removes them, so that
+    // the size has no limit.
+    let grant = grant.with_state(u64::MAX).with_private(root(&own)?);
+    let grant = grant.with_caches(root(&private::caches(&own))?);
+    let needs = needed(files, &dirs.here, dirs);
+    let needs = needs.into_iter().chain(files.iter().filter_map(|file| packages(file)));
+    let grant = grants.of_child(grant, needs)?;
+    super::refuse_links(&grant)?;
+    Ok(grant)
+}
+
+fn packages(file: &Path) -> Option<PathBuf> {
+    let is_of_packages = |place: &&Path| PACKAGES.iter().any(|packages| place.ends_with(packages));
+    file.ancestors().filter(is_of_packages).last().map(Path::to_owned)
+}
+
 /// Returns the rights of a process without a grant, as a user would write them.
 pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
     let text = |path: &PathBuf| path.to_string_lossy().into_owned();
@@ -287,13 +355,6 @@ pub fn usual_rights(manifest: &Manifest, home: &Path) -> UsualRights {
         network: sandbox.opens_network(),
         hosts: sandbox.single_hosts().to_vec(),
     }
-}
-
-/// Returns the paths that a process reads to run: those of any process, and the scripts among its arguments.
-fn needs(process: &Process<'_>, dirs: &Dirs) -> Vec<PathBuf> {
-    let mut all = needed(program(process, dirs).as_slice(), &process.manifest.folder, dirs);
-    all.extend(process.manifest.scripts_of(process.words, &dirs.home));
-    all
 }
 
 /// Returns the system's programs and libraries, those in the user's home, and `files`, from which a process in

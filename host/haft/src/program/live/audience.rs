@@ -1,18 +1,19 @@
 //! The audience of a served program: MCP clients, or gates through a worker. A gate serves a tool only when its
-//! workers have the tool.
+//! workers have the tool. The description of the program that clients get before they list its tools.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::{Live, News, ToolChoice};
 use crate::program::grants::Grants;
-use crate::program::{Options, Program, Running};
+use crate::program::{Options, Program};
 use haft_author::watch::Moment;
-use haft_callers::{JwtRule, KeySource, Proof, Rule};
+use haft_callers::{Proof, Rule};
 use haft_core::report::Problem;
-use haft_core::tool::Toolbox;
-use haft_manifest::{CallerProof, CallerTable, JwtTable, KeysAt};
-use haft_mcp::server::{Publisher, ToolSnapshot};
+use haft_core::tool::{Toolbox, foreign};
+use haft_manifest::{CallerProof, CallerTable, KeysAt};
+use haft_mcp::server::{Publisher, ServerInfo, ToolSnapshot};
 use haft_nats::{Identity, Worker};
 
 pub(super) enum Audience {
@@ -36,27 +37,7 @@ impl Live {
         on_news: impl Fn(News<'_>) + Send + Sync + 'static,
     ) -> Self {
         options.confiner.get_or_insert_with(|| program.confiner.clone());
-        options.trust = program.trusted_from_now_on(&options.trust);
-        let running = Running::default();
-        running.put(program);
-        Self {
-            options,
-            choice: ToolChoice::default(),
-            audience: Audience::Gates(worker),
-            files: program.files.clone(),
-            read,
-            started: read,
-            agreements: program.dirs.trust(),
-            is_complete: true,
-            running,
-            serve: program.manifest.serve.clone(),
-            callers: None,
-            is_without_pane: program.is_without_pane,
-            begun: program.begun(),
-            placement: program.placement.clone(),
-            has_worker_servers: false,
-            on_news: Box::new(on_news),
-        }
+        Self::new(options, Audience::Gates(worker), program, read, Box::new(on_news))
     }
 
     /// Waits until the workers that have the served tools also have the tools of `program` for workers, made since
@@ -116,17 +97,15 @@ impl Audience {
 // `[[serve.callers]]`: the tools of each caller of a program that is served over HTTP. Each caller has its own list
 // of tools, whose grants are narrowed once, when the program is read.
 
-pub(crate) struct View {
-    pub(crate) name: String,
-    pub(crate) toolbox: Toolbox,
-}
+/// The part of the tools for each caller, by its name.
+type Views = Vec<(String, Toolbox)>;
 
 /// Returns the part of `served` for each caller, and problems for tools that a caller names and does not get.
-pub(crate) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<View>, Vec<Problem>)> {
+pub(crate) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Views, Vec<Problem>)> {
     let (mut views, mut problems) = (Vec::new(), Vec::new());
     let mut grants = Grants::new(&program.manifest, &program.dirs, &[])?;
     for caller in &program.manifest.serve.callers {
-        let grant = caller.grant.as_ref().map(|table| grants.table(&table.value)).transpose()?;
+        let grant = caller.grant.as_ref().map(|table| grants.table(&table.value, false)).transpose()?;
         let tools = &caller.tools.value;
         let toolbox = match &grant {
             None => served.select(tools, None),
@@ -136,7 +115,7 @@ pub(crate) fn views(program: &Program, served: &Toolbox) -> anyhow::Result<(Vec<
                 bound
             }
         };
-        views.push(View { name: caller.name.as_str().to_owned(), toolbox });
+        views.push((caller.name.as_str().to_owned(), toolbox));
     }
     problems.extend(grants.problems);
     Ok((views, problems))
@@ -160,7 +139,13 @@ pub(crate) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
                 let token = program.secrets().read(source).await;
                 Proof::Token(token.map_err(|error| of_caller(caller, &error))?)
             }
-            CallerProof::Jwt(jwt) => Proof::Jwt(jwt_rule(program, jwt)),
+            CallerProof::Jwt(jwt) => {
+                let mut jwt = jwt.clone();
+                if let KeysAt::File(path) = &mut jwt.keys {
+                    *path = program.manifest.resolve(path, &program.dirs.home);
+                }
+                Proof::Jwt(jwt)
+            }
         };
         let (calls_per_minute, calls_at_once) = (caller.calls_per_minute, caller.calls_at_once);
         rules.push(Rule { name: caller.name.as_str().to_owned(), proof, calls_per_minute, calls_at_once });
@@ -169,21 +154,52 @@ pub(crate) async fn rules(program: &Program) -> anyhow::Result<Vec<Rule>> {
 }
 
 fn of_caller(caller: &CallerTable, error: &haft_manifest::SecretError) -> anyhow::Error {
-    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-    anyhow::anyhow!("the token of caller `{}` is not available: {error}{hint}", caller.name.as_str())
+    let (name, error) = (caller.name.as_str(), error.with_hint());
+    anyhow::anyhow!("the token of caller `{name}` is not available: {error}")
 }
 
-fn jwt_rule(program: &Program, jwt: &JwtTable) -> JwtRule {
-    let keys = match &jwt.keys {
-        KeysAt::Url(url) => KeySource::Url(url.clone()),
-        KeysAt::File(path) => KeySource::File(program.manifest.resolve(path, &program.dirs.home)),
-    };
-    JwtRule {
-        issuer: jwt.issuer.clone(),
-        audience: jwt.audience.clone(),
-        keys,
-        algorithms: jwt.algorithms.clone(),
-        subjects: jwt.subjects.clone(),
-        scopes: jwt.scopes.clone(),
+/// Returns the program's own description, and the workspace of its tools.
+pub(super) fn about(program: &Program, choice: &ToolChoice) -> ServerInfo {
+    let own = program.manifest.program.as_ref();
+    let has_one_server = program.servers.iter().len() == 1;
+    let mut instructions = own.and_then(|own| own.description.clone()).unwrap_or_default();
+    if let Some(workspace) = program.grant.workspace() {
+        // Writing to a `String` cannot fail.
+        let _ = write!(
+            instructions,
+            "{}Relative paths are below `{}`. Files may be written in {} (sandbox mode `{}`).",
+            if instructions.is_empty() { "" } else { "\n\n" },
+            workspace.path().display(),
+            writable(program),
+            program.manifest.sandbox.mode.as_str(),
+        );
     }
+    instructions.push_str("\nIf a tool is denied access, the hint in its answer is for the user.");
+    if !program.left_out.is_empty() {
+        instructions
+            .push_str(" Some tools are left out until the user runs `haft trust` in the program's folder.");
+    }
+    let (title, of_servers) = (own.map(|own| own.name.as_str().to_owned()), of_servers(program, choice));
+    let awaits_servers = !program.servers.unknown().is_empty();
+    ServerInfo { title, instructions, of_servers, has_one_server, awaits_servers }
+}
+
+/// Returns the instructions of MCP servers to models, each quoted so that it cannot pass for haft's text.
+fn of_servers(program: &Program, choice: &ToolChoice) -> Vec<(String, String)> {
+    let is_served = |name: &str| choice.server.as_deref().is_none_or(|server| server == name);
+    let said = program.servers.iter().filter_map(|server| {
+        let name = server.config().name.as_str();
+        let (listed, _) = server.remembered().filter(|_| is_served(name) && choice.plugin.is_none())?;
+        let words = foreign(listed.instructions()?.trim()).into_owned();
+        let prefix = format!("mcp__{name}__");
+        let words = format!("\n\nMCP server `{name}` (tools `{prefix}…`) says:\n{words}");
+        Some((prefix, words))
+    });
+    said.collect()
+}
+
+fn writable(program: &Program) -> String {
+    let roots = program.grant.writable().roots();
+    let paths: Vec<_> = roots.iter().map(|root| format!("`{}`", root.path().display())).collect();
+    if paths.is_empty() { "no directory".to_owned() } else { paths.join(", ") }
 }

@@ -8,8 +8,7 @@ use super::PendingPlugin;
 use crate::program::rights::Rights;
 use haft_core::report::Problem;
 use haft_core::tool::Schema;
-use haft_manifest::Secrets;
-use haft_manifest::{Located, PluginSecret, Setting};
+use haft_manifest::{Located, PluginSecret, Secrets, Setting};
 use haft_plugin_host::{Config, Injection, Plugin, PluginOptions, Storage};
 use haft_state::Owner;
 
@@ -53,10 +52,10 @@ async fn injections(
 
 async fn injection(secret: &PluginSecret, secrets: Secrets<'_>) -> Result<Injection, Problem> {
     let name = &secret.name.value;
-    let value = secrets.read(&secret.source).await.map_err(|error| {
-        let problem = Problem::new(format!("secret `{name}` is not available: {error}"));
-        error.hint().into_iter().fold(problem.at(secret.name.span, "this secret"), Problem::hint)
-    })?;
+    let value = secrets
+        .read(&secret.source)
+        .await
+        .map_err(|error| error.problem(&format!("secret `{name}`")).at(secret.name.span, "this secret"))?;
     Injection::new(secret.host.clone(), &secret.header, &secret.prefix, value).map_err(|error| {
         Problem::new(format!("secret `{name}` cannot be used: {error}")).at(secret.name.span, "this secret")
     })
@@ -89,12 +88,8 @@ async fn config(
                     Value::from(secret.expose_secret())
                 }
                 Err(error) => {
-                    let text = format!(
-                        "the key `{}` of the configuration of `{}` is not available: {error}",
-                        key.value, pending.name
-                    );
-                    let problem = Problem::new(text).at(key.span, "this key");
-                    problems.push(error.hint().into_iter().fold(problem, Problem::hint));
+                    let what = format!("the key `{}` of the configuration of `{}`", key.value, pending.name);
+                    problems.push(error.problem(&what).at(key.span, "this key"));
                     continue;
                 }
             },
@@ -140,8 +135,5 @@ fn misfit(
         Err(error) => format!("its schema cannot be used: {error}"),
     };
     let problem = Problem::new(format!("the configuration of `{name}` does not match its schema: {why}"));
-    Some(match pending.span() {
-        Some(span) => problem.at(span, "this plugin"),
-        None => problem,
-    })
+    Some(pending.at(problem, "this plugin"))
 }

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 
 use super::PendingPlugin;
 use crate::program::Program;
+use crate::program::chosen_tools::Watching;
 use crate::program::contribution::Contribution;
-use crate::program::watching::Watching;
 use haft_core::call::ToolResult;
 use haft_core::report::Problem;
 use haft_core::tool::{Hook, Objection, Seen};

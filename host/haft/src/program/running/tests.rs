@@ -5,7 +5,7 @@ use tokio::sync::Notify;
 
 use super::*;
 use haft_core::tool::Context;
-use haft_sandbox::{BackendError, CommandOutcome, OutputSink, Piece, Task};
+use haft_sandbox::{BackendError, CommandOutcome, OutputSink, Piece};
 
 /// Only a hanging test reaches this.
 const HANG: Duration = Duration::from_mins(5);
@@ -32,14 +32,11 @@ impl Backend for Still {
 
     async fn run(
         &self,
-        _: &Task,
+        _: &str,
+        _: Duration,
         _: Arc<dyn OutputSink>,
         _: &Context<'_>,
     ) -> Result<CommandOutcome, BackendError> {
-        Err(BackendError::Cancelled)
-    }
-
-    async fn dispatch(&self, _: &str, _: &Context<'_>) -> Result<String, BackendError> {
         Err(BackendError::Cancelled)
     }
 

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use secrecy::SecretString;
 
 use haft_core::secret::Redactor;
-use haft_manifest::{Manifest, OAuth, Secrets, TextOrSecret};
+use haft_manifest::{Manifest, OAuth, SecretError, Secrets, TextOrSecret};
 use haft_mcp::client::Values;
 use haft_mcp::client::oauth::{IdentityProvider, OAuthSettings};
 
@@ -31,14 +31,10 @@ impl Values for Written {
         let secrets = Secrets::new(&self.manifest, &self.home, &self.redactor);
         let mut values = Vec::with_capacity(self.pairs.len());
         for (name, value) in &self.pairs {
-            let value = match value {
-                TextOrSecret::Text(text) => SecretString::from(text.clone()),
-                TextOrSecret::Secret(source) => secrets.read(source).await.map_err(|error| {
-                    let hint = error.hint().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
-                    format!("`{name}` is not available: {error}{hint}")
-                })?,
-            };
-            values.push((name.clone(), value));
+            let value = secrets.value(value).await;
+            let unavailable =
+                |error: SecretError| format!("`{name}` is not available: {}", error.with_hint());
+            values.push((name.clone(), value.map_err(unavailable)?));
         }
         Ok(values)
     }

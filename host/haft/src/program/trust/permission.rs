@@ -4,8 +4,8 @@ use std::fmt;
 
 use haft_core::report::plain;
 use haft_manifest::{
-    Argument, CallerProof, ContainerEngine, KeysAt, Network, ProcessGrant, ProcessSecret, SecretSource,
-    TextOrSecret, is_credential,
+    Argument, CallerProof, KeysAt, Network, ProcessGrant, ProcessSecret, SecretSource, TextOrSecret,
+    is_credential,
 };
 use haft_package::{Kind, Lock};
 
@@ -119,13 +119,6 @@ pub(super) fn of_network(network: &Network) -> Option<Permission> {
     let direct = if direct.is_empty() { direct } else { format!(", but not {direct}") };
     let text = format!("other machines are reached through {proxy}{further}{direct}");
     Some(Permission::new(Part::Network, &text))
-}
-
-pub(super) fn engine_name(engine: ContainerEngine) -> &'static str {
-    match engine {
-        ContainerEngine::Docker => "docker",
-        ContainerEngine::Podman => "podman",
-    }
 }
 
 /// Returns the part of a caller's proof that the author of program.toml may know. Omits a variable with a

@@ -5,7 +5,7 @@ mod processes;
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{Part, Permission, engine_name, pinned, place, shown, values};
+use super::permission::{Part, Permission, pinned, place, shown, values};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
 use haft_manifest::{
@@ -27,7 +27,7 @@ struct Finder<'a> {
 
 /// Returns the permissions that `manifest` requests, none without a file. `lock` has the pins of its packages; `home` is `~`.
 pub(super) fn permissions(manifest: &Manifest, lock: &Lock, home: &Path) -> Vec<Permission> {
-    if manifest.path.as_os_str().is_empty() {
+    if manifest.file().is_none() {
         return Vec::new();
     }
     let folder = Root::resolve(Path::new("/"), &manifest.folder).ok();
@@ -274,7 +274,7 @@ impl Finder<'_> {
             target_tools: _,
         } = backend;
         let with = [
-            engine.map(|engine| format!(", by {}", engine_name(engine))),
+            engine.map(|engine| format!(", by {}", engine.as_str())),
             ssh_config.as_ref().map(|path| format!(", by {}", path.value.display())),
             shell.as_ref().map(|shell| format!(", with {shell}")),
             directory.as_ref().map(|directory| format!(", in {directory}")),

@@ -3,7 +3,7 @@ use serde_json::json;
 
 use super::*;
 use crate::client::handler::ServerNews;
-use crate::client::request::request_of;
+use crate::client::message::request_of;
 
 /// A listener, and what it hears.
 fn listener() -> (Listener, Arc<Lock<Vec<String>>>) {
@@ -46,16 +46,15 @@ fn logged(level: &str, text: &str) -> ServerJsonRpcMessage {
 #[test]
 fn what_is_told_between_the_request_and_its_answer_is_heard() {
     let (listener, heard) = listener();
-    let (news, calls) = (ServerNews::default(), OngoingCalls::default());
+    let news = ServerNews::default();
     let (call, message) = request(&listener, 7);
     news.calls.note(&message);
     news.note(&progress(7, 1.0));
-    calls.begin(token(7), call);
     let again = progress(7, 2.0);
     for told in [again.clone(), again, progress(8, 3.0), logged("debug", "x"), logged("info", "y")] {
         news.note(&told);
     }
-    calls.end(&token(7));
+    drop(call);
     news.note(&progress(7, 4.0));
     news.note(&logged("info", "late"));
     let heard = heard.lock();

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use super::{Connection, RequestLimits};
 use crate::client::ServerError;
 use crate::client::calls::Listener;
-use crate::client::request::request_of;
 use haft_core::event::Event;
 
 /// The shortest and the longest interval at which haft queries a task.
@@ -23,7 +22,6 @@ const POLL: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(10)
 const CANCEL: Duration = Duration::from_secs(2);
 
 impl Connection {
-    /// Returns the result of a task.
     pub(super) async fn follow(
         &self,
         mut task: Task,
@@ -47,7 +45,7 @@ impl Connection {
                 }
             }
             let id = JsonObject::from_iter([("taskId".to_owned(), task.task_id.as_str().into())]);
-            let ServerResult::GetTaskResult(state) = self.of_task("tasks/get", &id, limits).await? else {
+            let ServerResult::GetTaskResult(state) = self.ask("tasks/get", &id, limits).await? else {
                 return Err(ServerError::Protocol("it did not answer with the state of its task".to_owned()));
             };
             match state.task.payload {
@@ -66,7 +64,6 @@ impl Connection {
         }
     }
 
-    /// Answers the questions of a task.
     async fn update(
         &self,
         mut params: JsonObject,
@@ -80,7 +77,7 @@ impl Connection {
         let answers = questions.into_iter().map(|(key, question)| self.response(key, question, listener));
         let answers: JsonObject = try_join_all(answers).await?.into_iter().collect();
         params.insert("inputResponses".to_owned(), answers.into());
-        self.of_task("tasks/update", &params, limits).await.map(drop)
+        self.ask("tasks/update", &params, limits).await.map(drop)
     }
 
     /// Requests the server to cancel a task. The call ends in any case.
@@ -88,18 +85,9 @@ impl Connection {
         let id = JsonObject::from_iter([("taskId".to_owned(), task.task_id.as_str().into())]);
         let own = CancellationToken::new();
         let limits = RequestLimits { timeout: CANCEL.min(limits.timeout), cancel: &own };
-        if let Err(error) = self.of_task("tasks/cancel", &id, limits).await {
+        if let Err(error) = self.ask("tasks/cancel", &id, limits).await {
             tracing::debug!(%error, "a task of a server is not cancelled");
         }
-    }
-
-    async fn of_task(
-        &self,
-        method: &'static str,
-        params: &JsonObject,
-        limits: RequestLimits<'_>,
-    ) -> Result<ServerResult, ServerError> {
-        self.request(method, request_of(method, params)?, None, limits).await
     }
 }
 

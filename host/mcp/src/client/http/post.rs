@@ -1,12 +1,13 @@
 //! The requests of the streamable HTTP transport. Every response ends its request: a failure without a request id,
 //! an HTML page, or an "accepted" without an answer ends it with the server's text.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use bytes::{Bytes, BytesMut};
+use futures_util::{StreamExt, stream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Client, Response, StatusCode, Url};
 use rmcp::model::{
@@ -56,7 +57,6 @@ pub(in crate::client) struct HttpClient {
 }
 
 impl HttpClient {
-    /// Returns the token to send.
     async fn token(&self) -> Result<Option<SecretString>, Error> {
         match &self.account {
             Some(account) => account.token().await.map_err(failed),
@@ -64,23 +64,6 @@ impl HttpClient {
         }
     }
 
-    /// Returns a token other than `refused`, if there is one.
-    async fn another(&self, refused: Option<SecretString>) -> Result<Option<SecretString>, Error> {
-        match &self.account {
-            Some(account) => account.another(refused).await.map_err(failed),
-            None => Ok(None),
-        }
-    }
-
-    /// Returns the token of a login that the user made since, instead of `insufficient`.
-    async fn newer(&self, insufficient: Option<SecretString>) -> Result<Option<SecretString>, Error> {
-        match &self.account {
-            Some(account) => account.newer(insufficient.as_ref()).await.map_err(failed),
-            None => Ok(None),
-        }
-    }
-
-    /// Returns the token for rmcp's own client.
     async fn bearer(&self) -> Result<Option<String>, Error> {
         Ok(self.token().await?.map(|token| token.expose_secret().to_owned()))
     }
@@ -113,10 +96,10 @@ impl StreamableHttpClient for HttpClient {
         };
         let token = self.token().await?;
         let mut response = send(token.as_ref()).await?;
-        let other = match response.status() {
-            StatusCode::UNAUTHORIZED => self.another(token).await?,
+        let other = match (response.status(), &self.account) {
+            (StatusCode::UNAUTHORIZED, Some(account)) => account.another(token).await.map_err(failed)?,
             // A person may have logged in with more scopes since.
-            StatusCode::FORBIDDEN => self.newer(token).await?,
+            (StatusCode::FORBIDDEN, Some(account)) => account.newer(token.as_ref()).await.map_err(failed)?,
             _ => None,
         };
         // A refused request has had no effect.
@@ -142,12 +125,7 @@ impl StreamableHttpClient for HttpClient {
         let token = self.bearer().await?;
         let stream =
             self.client.get_stream(uri, session, last_event, token, headers).await.map_err(passed_on)?;
-        Ok(Box::pin(Messages {
-            events: stream,
-            queued: VecDeque::new(),
-            asked: None,
-            news: self.news.clone(),
-        }))
+        Ok(messages(stream, None, self.news.clone()))
     }
 
     async fn delete_session(
@@ -162,7 +140,6 @@ impl StreamableHttpClient for HttpClient {
     }
 }
 
-/// A sent request.
 struct Asked {
     /// The request that waits for an answer.
     id: Option<RequestId>,
@@ -189,10 +166,9 @@ impl Asked {
         let (status, kind) = (response.status(), kind(&response));
         let session = response.headers().get(SESSION).and_then(|id| id.to_str().ok()).map(str::to_owned);
         if self.id.is_some() && kind.starts_with(EVENTS) {
-            let bytes = Box::pin(Bounded { bytes: response.bytes_stream(), size: 0, last: b'\n' });
+            let bytes = Box::pin(bounded(response.bytes_stream()));
             let events = Box::pin(SseStream::from_bytes_stream(bytes));
-            let messages = Messages { events, queued: VecDeque::new(), asked: self.id, news: news.clone() };
-            return Ok(StreamableHttpPostResponse::Sse(Box::pin(messages), session));
+            return Ok(StreamableHttpPostResponse::Sse(messages(events, self.id, news.clone()), session));
         }
         let Some(id) = self.id else { return Ok(StreamableHttpPostResponse::Accepted) };
         let body = body(response, MAX_BODY).await?;
@@ -356,72 +332,56 @@ fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
     }
 }
 
-/// A body whose events have at most [`MAX_BODY`] bytes. An empty line ends an event.
-struct Bounded<S> {
-    bytes: S,
-    size: usize,
-    last: u8,
-}
-
-impl<S: Stream<Item = Result<Bytes, reqwest::Error>> + Unpin> Stream for Bounded<S> {
-    type Item = Result<Bytes, std::io::Error>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let next = ready!(Pin::new(&mut self.bytes).poll_next(cx));
-        Poll::Ready(next.map(|chunk| {
-            let chunk = chunk.map_err(|error| std::io::Error::other(chain(&error)))?;
-            for byte in chunk.iter().filter(|byte| **byte != b'\r') {
-                let is_end = *byte == b'\n' && self.last == b'\n';
-                self.size = if is_end { 0 } else { self.size + 1 };
-                self.last = *byte;
-            }
-            if self.size > MAX_BODY {
-                return Err(std::io::Error::other(format!("an event has more than {} MiB", MAX_BODY >> 20)));
-            }
-            Ok(chunk)
-        }))
-    }
-}
-
-/// The events that are messages, one message each. Other events (`event: ping`, heartbeats) contain no message;
-/// their ids are recorded.
-struct Messages {
-    events: Events,
-    queued: VecDeque<Sse>,
-    /// The request that the stream is the answer to.
-    asked: Option<RequestId>,
-    news: Arc<ServerNews>,
-}
-
-impl Messages {
-    fn take(&mut self, event: Sse) -> Sse {
-        let mut first = Sse { event: None, data: None, ..event };
-        let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { return first };
-        let messages = message::read(data.as_bytes()).unwrap_or_else(|why| {
-            tracing::debug!(why, "skipped an event that is not a message");
-            Vec::new()
-        });
-        for message in &messages {
-            self.news.note(message);
+/// Returns a body whose events have at most [`MAX_BODY`] bytes. An empty line ends an event.
+fn bounded(
+    bytes: impl Stream<Item = Result<Bytes, reqwest::Error>>,
+) -> impl Stream<Item = Result<Bytes, io::Error>> {
+    let (mut size, mut last) = (0, b'\n');
+    bytes.map(move |chunk| {
+        let chunk = chunk.map_err(|error| io::Error::other(chain(&error)))?;
+        for byte in chunk.iter().filter(|byte| **byte != b'\r') {
+            let is_end = *byte == b'\n' && last == b'\n';
+            size = if is_end { 0 } else { size + 1 };
+            last = *byte;
         }
-        let texts = messages.into_iter().map(|one| addressed(one, self.asked.as_ref()));
-        let mut texts = texts.filter_map(|one| serde_json::to_string(&one).ok());
-        first.data = texts.next();
-        self.queued.extend(texts.map(|text| Sse { data: Some(text), ..Sse::default() }));
-        first
-    }
+        if size > MAX_BODY {
+            return Err(io::Error::other(format!("an event has more than {} MiB", MAX_BODY >> 20)));
+        }
+        Ok(chunk)
+    })
 }
 
-impl Stream for Messages {
-    type Item = Result<Sse, SseError>;
+/// Returns the events that are messages, one message each, of which those of a stream that answers the request `asked`
+/// are addressed to it. Other events (`event: ping`, heartbeats) contain no message; their ids are recorded.
+fn messages(events: Events, asked: Option<RequestId>, news: Arc<ServerNews>) -> Events {
+    Box::pin(events.flat_map(move |event| {
+        let (first, more) = match event {
+            Ok(event) => {
+                let (first, more) = split(event, asked.as_ref(), &news);
+                (Ok(first), more)
+            }
+            Err(error) => (Err(error), Vec::new()),
+        };
+        let more = more.into_iter().map(|text| Ok(Sse { data: Some(text), ..Sse::default() }));
+        stream::iter(std::iter::once(first).chain(more))
+    }))
+}
 
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(event) = self.queued.pop_front() {
-            return Poll::Ready(Some(Ok(event)));
-        }
-        let next = ready!(self.events.as_mut().poll_next(cx));
-        Poll::Ready(next.map(|event| event.map(|event| self.take(event))))
+/// Returns an event with the first of its messages, and its other messages.
+fn split(event: Sse, asked: Option<&RequestId>, news: &ServerNews) -> (Sse, Vec<String>) {
+    let mut first = Sse { event: None, data: None, ..event };
+    let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { return (first, Vec::new()) };
+    let messages = message::read(data.as_bytes()).unwrap_or_else(|why| {
+        tracing::debug!(why, "skipped an event that is not a message");
+        Vec::new()
+    });
+    for message in &messages {
+        news.note(message);
     }
+    let texts = messages.into_iter().map(|one| addressed(one, asked));
+    let mut texts = texts.filter_map(|one| serde_json::to_string(&one).ok());
+    first.data = texts.next();
+    (first, texts.collect())
 }
 
 #[cfg(test)]

@@ -10,9 +10,9 @@ use reqwest::Url;
 use rmcp::transport::auth::{AuthError, AuthorizationManager, CredentialStore, InMemoryCredentialStore};
 use secrecy::{ExposeSecret, SecretString};
 
-use super::error::misplaced;
 use super::exchange::{Exchange, TOKEN};
-use super::{Login, LoginError, LoginStore, OAuthSettings, Revoked, revocation};
+use super::login::revoke;
+use super::{Login, LoginError, LoginStore, OAuthSettings, Revoked, misplaced};
 use crate::client::ServerError;
 use crate::client::address::parse_url;
 use haft_core::secret::Redactor;
@@ -105,7 +105,7 @@ impl Account {
         let _held = self.store.hold().await.map_err(LoginError::new)?;
         let Some(login) = self.login().await? else { return Ok(None) };
         let revoked = match self.exchange() {
-            Ok(exchange) => revocation::revoke(&exchange, &login).await,
+            Ok(exchange) => revoke(&exchange, &login).await,
             Err(error) => Revoked::No(error.to_string()),
         };
         self.store.remove().await.map_err(LoginError::new)?;
@@ -216,7 +216,6 @@ impl Account {
         }
     }
 
-    /// Returns whether haft can replace a login without a person.
     fn renews(&self, login: &Login) -> bool {
         self.settings.is_unattended() || login.is_renewable()
     }
@@ -261,7 +260,6 @@ impl Account {
         (own != OAuthSettings::default().identity()).then_some(own)
     }
 
-    /// Returns the secret `name` of the settings.
     pub(super) async fn secret(&self, name: &str) -> Result<Option<String>, LoginError> {
         let Some(values) = &self.settings.secrets else { return Ok(None) };
         let values = values.read().await.map_err(LoginError::new)?;

@@ -14,8 +14,8 @@ use rmcp::transport::auth::{
 use secrecy::SecretString;
 use serde_json::Value;
 
+use super::LoginError;
 use super::reach::{Reach, Resolver};
-use super::{LoginError, metadata};
 use crate::client::address::{USER_AGENT, is_this_machine};
 use haft_core::net::chain;
 use haft_core::secret::Redactor;
@@ -35,6 +35,11 @@ const MIN_TOKEN: usize = 16;
 const MAX_TOKEN: usize = 64 << 10;
 /// Minimal size in bytes that a token counts, for the bound of an account's tokens.
 const COST: usize = 512;
+
+/// The path of the metadata of authorization servers (RFC 8414, section 3).
+const OAUTH: &str = "/.well-known/oauth-authorization-server";
+/// The path of the metadata of OIDC providers (`OpenID` Connect Discovery, section 4).
+pub(super) const OPENID: &str = "/.well-known/openid-configuration";
 
 /// The definition of a token, for errors.
 pub(super) const TOKEN: &str = "16 to 65,536 visible characters of ASCII";
@@ -59,7 +64,6 @@ pub(super) enum NoAnswer {
     TooLong,
 }
 
-/// Sends the requests of a login.
 pub(super) struct Exchange {
     client: Client,
     reach: Arc<Reach>,
@@ -120,7 +124,6 @@ impl Exchange {
         Ok(Answer::from_parts(head, body))
     }
 
-    /// Sends a request for tokens, and learns them.
     pub(super) async fn tokens(&self, request: Request) -> Result<Answer, NoAnswer> {
         let (method, url) = (request.method().clone(), request.url().clone());
         self.send(request).await.inspect(|answer| self.note(&method, &url, answer))
@@ -137,7 +140,7 @@ impl Exchange {
     fn note(&self, method: &Method, url: &Url, answer: &Answer) {
         match *method {
             Method::GET if answer.status() == StatusCode::OK => {
-                if let Some(own) = metadata::own(url, answer.body()) {
+                if let Some(own) = own_metadata(url, answer.body()) {
                     *self.metadata.lock() = Some(own);
                 }
             }
@@ -166,8 +169,36 @@ impl OAuthHttpClient for Exchange {
     }
 }
 
+/// Returns the metadata in `body`, read at `url`; `None` if `body` is not metadata, or if the issuer publishes its
+/// metadata elsewhere. A document names its own issuer, so it counts only at the location that this issuer
+/// publishes (RFC 8414, section 3.3): otherwise any server could name another issuer and receive codes and tokens
+/// for it.
+pub(super) fn own_metadata(url: &Url, body: &[u8]) -> Option<AuthorizationMetadata> {
+    let metadata: AuthorizationMetadata = serde_json::from_slice(body).ok()?;
+    let issuer = Url::parse(metadata.issuer.as_deref()?).ok()?;
+    is_place(&issuer, url).then_some(metadata)
+}
+
+/// Returns whether `issuer` has its metadata at `url`. The root of a host is valid for each of its paths; a path is
+/// valid only for itself.
+fn is_place(issuer: &Url, url: &Url) -> bool {
+    let (path, read) = (issuer.path().trim_matches('/'), url.path().trim_end_matches('/'));
+    let has_place = match path {
+        "" => read == OAUTH || read == OPENID,
+        path => {
+            read == OAUTH
+                || [format!("{OAUTH}/{path}"), format!("{OPENID}/{path}"), format!("/{path}{OPENID}")]
+                    .iter()
+                    .any(|place| place == read)
+        }
+    };
+    has_place && issuer.origin() == url.origin() && issuer.query().is_none() && issuer.fragment().is_none()
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn exchange() -> (Exchange, Redactor) {
@@ -186,16 +217,55 @@ mod tests {
         let url = Url::parse("https://a.test/token").unwrap();
         let long = "x".repeat(MAX_TOKEN + 1);
         for word in ["https://", "function", "a word and another one", long.as_str()] {
-            let body = serde_json::json!({ "access_token": word });
+            let body = json!({ "access_token": word });
             exchange.note(&Method::POST, &url, &answer(200, &body));
             assert_eq!(redactor.redact(word), word);
         }
         let token = "at-4711-QWNjZXNzQWNjZXNz";
-        let body = serde_json::json!({ "access_token": token });
+        let body = json!({ "access_token": token });
         exchange.note(&Method::POST, &url, &answer(400, &body));
         exchange.note(&Method::GET, &url, &answer(200, &body));
         assert_eq!((&*redactor.redact(token), exchange.learned.load(Ordering::Relaxed)), (token, 0));
         exchange.note(&Method::POST, &url, &answer(200, &body));
         assert_eq!((&*redactor.redact(token), exchange.learned.load(Ordering::Relaxed)), ("***", COST));
+    }
+
+    fn is_own(issuer: &str, url: &str) -> bool {
+        let document = json!({
+            "issuer": issuer, "authorization_endpoint": "https://a.test/a", "token_endpoint": "https://a.test/t",
+        });
+        own_metadata(&Url::parse(url).unwrap(), document.to_string().as_bytes()).is_some()
+    }
+
+    #[test]
+    fn metadata_counts_where_its_issuer_has_it() {
+        for (issuer, url) in [
+            ("https://a.test", "https://a.test/.well-known/oauth-authorization-server"),
+            ("https://a.test/", "https://a.test/.well-known/openid-configuration"),
+            ("https://a.test/x/", "https://a.test/.well-known/oauth-authorization-server/x"),
+            ("https://a.test/x", "https://a.test/.well-known/openid-configuration/x/"),
+            ("https://a.test/x/y", "https://a.test/x/y/.well-known/openid-configuration"),
+            ("https://a.test/x", "https://a.test/.well-known/oauth-authorization-server"),
+        ] {
+            assert!(is_own(issuer, url), "{issuer} {url}");
+        }
+        for (issuer, url) in [
+            ("https://a.test", "https://evil.test/.well-known/oauth-authorization-server"),
+            ("https://a.test", "https://a.test:444/.well-known/oauth-authorization-server"),
+            ("https://a.test", "http://a.test/.well-known/oauth-authorization-server"),
+            ("https://a.test", "https://a.test/evil/.well-known/openid-configuration"),
+            ("https://a.test", "https://a.test//.well-known/openid-configuration"),
+            ("https://a.test", "https://a.test/.well-known/oauth-authorization-server/evil"),
+            ("https://a.test/x", "https://a.test/evil/.well-known/openid-configuration"),
+            ("https://a.test", "https://a.test/.well-known/planted"),
+            ("https://a.test?x", "https://a.test/.well-known/oauth-authorization-server"),
+            ("a.test", "https://a.test/.well-known/oauth-authorization-server"),
+        ] {
+            assert!(!is_own(issuer, url), "{issuer} {url}");
+        }
+        let nobody =
+            json!({ "authorization_endpoint": "https://a.test/a", "token_endpoint": "https://a.test/t" });
+        let url = Url::parse("https://a.test/.well-known/oauth-authorization-server").unwrap();
+        assert!(own_metadata(&url, nobody.to_string().as_bytes()).is_none());
     }
 }

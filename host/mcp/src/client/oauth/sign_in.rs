@@ -2,28 +2,40 @@
 //! response is bound to this login by its state, its issuer and the PKCE verifier; another response is ignored or
 //! ends the login, and nothing is stored before a token is issued.
 
+use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::Url;
 use reqwest::header::{ACCEPT, HeaderMap, WWW_AUTHENTICATE};
 use rmcp::transport::auth::{
-    AuthError, AuthorizationManager, AuthorizationMetadata, AuthorizationMetadataResolution, CredentialStore,
-    InMemoryCredentialStore, OAuthClientConfig,
+    AuthError, AuthorizationManager, AuthorizationMetadata, CredentialStore, InMemoryCredentialStore,
 };
 use secrecy::SecretString;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio::task::AbortHandle;
+use tokio::time::timeout;
 
-use super::error::{misplaced, no_pkce};
 use super::exchange::{Exchange, TOKEN, is_token};
 use super::login::Client;
-use super::redirect::Callback;
-use super::{Account, Login, LoginError};
+use super::{Account, Login, LoginError, misplaced, no_pkce};
 use crate::client::calls::shortened;
 use haft_core::tool::foreign;
 
 /// haft's name in a client registration.
 const NAME: &str = "haft";
+
+/// The path that the browser is sent back to.
+const PATH: &str = "/callback";
+/// Maximum number of bytes of a request's head: codes of some servers have 2 KiB.
+const MAX_HEAD: usize = 32 << 10;
+/// Maximum number of concurrent connections. Browsers open some that they do not use.
+const MAX_CONNECTIONS: usize = 16;
+/// Maximum time for a connection to send its request, and to read the answer.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A login that waits for the user.
 pub struct SignIn {
@@ -59,14 +71,9 @@ impl Account {
                        `identity_provider` of its entry)";
             return Err(LoginError::new(why));
         }
-        let exchange = Arc::new(self.exchange()?);
-        let mut manager =
-            AuthorizationManager::new_with_oauth_http_client(self.url()?, exchange.clone()).await?;
-        let challenge = self.challenge(&exchange).await?;
-        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
-        let metadata = checked(&exchange, found).await?;
+        let (exchange, mut manager, metadata) = self.discover().await?;
+        check(&exchange, &metadata).await?;
         let (issuer, revocation) = (metadata.issuer.clone(), endpoint(&metadata, "revocation_endpoint"));
-        manager.set_metadata(metadata.clone());
         let callback = Callback::open(self.settings.callback_port).await;
         let callback = callback.map_err(|error| {
             LoginError::new(format!("cannot open the port for the browser's redirect: {error}"))
@@ -82,8 +89,29 @@ impl Account {
         Ok(SignIn { account, manager, credentials, client, revocation, issuer, callback, url, state })
     }
 
+    /// Returns an HTTP client for a login, and the authorization server that the MCP server names, if that publishes its
+    /// metadata.
+    pub(super) async fn discover(
+        &self,
+    ) -> Result<(Arc<Exchange>, AuthorizationManager, AuthorizationMetadata), LoginError> {
+        let exchange = Arc::new(self.exchange()?);
+        let mut manager =
+            AuthorizationManager::new_with_oauth_http_client(self.url()?, exchange.clone()).await?;
+        let challenge = self.challenge(&exchange).await?;
+        let found = manager.resolve_metadata_from_challenge(challenge.as_deref()).await?;
+        if !found.source.is_discovered() {
+            return Err(LoginError::new("it has no OAuth metadata, so its login page is unknown")
+                .with_hint("if the server needs a key, set `headers` in its entry"));
+        }
+        if !exchange.has_read(&found.metadata) {
+            return Err(misplaced(&found.metadata));
+        }
+        manager.set_metadata(found.metadata.clone());
+        Ok((exchange, manager, found.metadata))
+    }
+
     /// Requests the server without a token and returns its challenge: the authorization server, and the scopes.
-    pub(super) async fn challenge(&self, exchange: &Exchange) -> Result<Option<String>, LoginError> {
+    async fn challenge(&self, exchange: &Exchange) -> Result<Option<String>, LoginError> {
         for method in ["initialize", "tools/list"] {
             let client = json!({ "name": NAME, "version": env!("CARGO_PKG_VERSION") });
             let parameters =
@@ -131,15 +159,9 @@ impl Account {
         let takes_documents = metadata.additional_fields.get("client_id_metadata_document_supported");
         let document = self.settings.client_metadata_url.as_ref();
         let document = document.filter(|_| takes_documents == Some(&Value::Bool(true)));
-        let config = match (&self.settings.client_id, document) {
-            (Some(id), _) => {
-                let config = OAuthClientConfig::new(id, redirect);
-                match self.secret("client_secret").await? {
-                    Some(secret) => config.with_client_secret(secret),
-                    None => config,
-                }
-            }
-            (None, Some(document)) => OAuthClientConfig::new(document, redirect),
+        let (id, secret) = match (&self.settings.client_id, document) {
+            (Some(id), _) => (id, self.secret("client_secret").await?),
+            (None, Some(document)) => (document, None),
             (None, None) => {
                 if metadata.registration_endpoint.is_none() {
                     return Err(AuthError::RegistrationFailed(
@@ -161,8 +183,9 @@ impl Account {
                 return Ok(registered.into());
             }
         };
-        manager.configure_client(config.clone())?;
-        Ok(config.into())
+        let client = Client { id: id.clone(), secret, redirect: redirect.to_owned() };
+        manager.configure_client(client.config())?;
+        Ok(client)
     }
 }
 
@@ -238,24 +261,8 @@ impl SignIn {
     }
 }
 
-/// Returns the found metadata, if the authorization server publishes them.
-pub(super) fn discovered(
-    exchange: &Exchange,
-    found: AuthorizationMetadataResolution,
-) -> Result<AuthorizationMetadata, LoginError> {
-    if !found.source.is_discovered() {
-        return Err(LoginError::new("it has no OAuth metadata, so its login page is unknown")
-            .with_hint("if the server needs a key, set `headers` in its entry"));
-    }
-    if exchange.has_read(&found.metadata) { Ok(found.metadata) } else { Err(misplaced(&found.metadata)) }
-}
-
-/// Returns the found metadata, if they meet MCP's requirements for a login of a person.
-async fn checked(
-    exchange: &Exchange,
-    found: AuthorizationMetadataResolution,
-) -> Result<AuthorizationMetadata, LoginError> {
-    let metadata = discovered(exchange, found)?;
+/// Checks that the metadata meet MCP's requirements for a login of a person.
+async fn check(exchange: &Exchange, metadata: &AuthorizationMetadata) -> Result<(), LoginError> {
     let methods = metadata.code_challenge_methods_supported.as_deref().unwrap_or_default();
     if !methods.iter().any(|method| method == "S256") {
         return Err(no_pkce());
@@ -263,8 +270,7 @@ async fn checked(
     let address = Url::parse(&metadata.authorization_endpoint);
     let address = address
         .map_err(|error| LoginError::new(format!("the address for the browser is invalid: {error}")))?;
-    exchange.judge(&address).await?;
-    Ok(metadata)
+    exchange.judge(&address).await
 }
 
 pub(super) fn endpoint(metadata: &AuthorizationMetadata, name: &str) -> Option<String> {
@@ -286,4 +292,100 @@ fn parameter(address: &str, name: &str) -> Option<String> {
     let mut values =
         address.query_pairs().filter(|(key, _)| key == name).map(|(_, value)| value.into_owned());
     values.next().filter(|_| values.next().is_none())
+}
+
+/// The redirect URI of a login: a port of 127.0.0.1 that is open while a user logs in (RFC 8252, section 7.3). Returns the
+/// browser's query and does not check it.
+struct Callback {
+    port: u16,
+    found: Mutex<mpsc::Receiver<(String, Browser)>>,
+    accepting: AbortHandle,
+}
+
+impl Callback {
+    /// Opens `port`, or any free port.
+    async fn open(port: Option<u16>) -> io::Result<Self> {
+        let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
+        let port = listener.local_addr()?.port();
+        let (send, found) = mpsc::channel(1);
+        let accepting = tokio::spawn(accept(listener, port, send)).abort_handle();
+        Ok(Self { port, found: Mutex::new(found), accepting })
+    }
+
+    /// Returns the redirect URI for the authorization server.
+    fn address(&self) -> String {
+        format!("http://127.0.0.1:{}{PATH}", self.port)
+    }
+
+    /// Returns the next requested address, and the connection to the browser.
+    async fn next(&self) -> (String, Browser) {
+        match self.found.lock().await.recv().await {
+            Some(found) => found,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Callback {
+    fn drop(&mut self) {
+        self.accepting.abort();
+    }
+}
+
+async fn accept(listener: TcpListener, port: u16, found: mpsc::Sender<(String, Browser)>) {
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    loop {
+        let Ok(place) = places.clone().acquire_owned().await else { return };
+        let Ok((stream, _)) = listener.accept().await else { return };
+        let found = found.clone();
+        tokio::spawn(async move {
+            let mut stream = stream;
+            let target = timeout(PATIENCE, target(&mut stream)).await.ok().flatten();
+            let browser = Browser(stream);
+            match target {
+                Some(target) if target.split('?').next() == Some(PATH) => {
+                    // A send without a receiver fails.
+                    let _ = found.send((format!("http://127.0.0.1:{port}{target}"), browser)).await;
+                }
+                Some(_) => browser.answer("404 Not Found", "Not found.").await,
+                None => {}
+            }
+            drop(place);
+        });
+    }
+}
+
+/// Returns the target of the request, if it is a GET.
+async fn target(stream: &mut TcpStream) -> Option<String> {
+    let mut head = Vec::new();
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.ok().filter(|count| *count > 0)?;
+        head.extend_from_slice(piece.get(..count)?);
+        if head.len() > MAX_HEAD {
+            return None;
+        }
+    }
+    let head = String::from_utf8(head).ok()?;
+    let target = head.lines().next()?.strip_prefix("GET ")?.split(' ').next()?;
+    Some(target.to_owned())
+}
+
+/// A browser that waits for an answer.
+struct Browser(TcpStream);
+
+impl Browser {
+    /// Shows the user a line.
+    async fn answer(mut self, status: &str, line: &str) {
+        let page = format!("<!doctype html><title>haft</title><p>{line}</p>");
+        let head = format!(
+            "HTTP/1.1 {status}\r\ncontent-type: text/html; charset=utf-8\r\ncontent-length: {}\r\n\
+             content-security-policy: default-src 'none'\r\nreferrer-policy: no-referrer\r\ncache-control: no-store\r\n\
+             connection: close\r\n\r\n",
+            page.len()
+        );
+        // The login does not depend on the browser, which may have disconnected.
+        let _ = timeout(PATIENCE, self.0.write_all((head + &page).as_bytes())).await;
+        let _ = timeout(PATIENCE, self.0.shutdown()).await;
+    }
 }

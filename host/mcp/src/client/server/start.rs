@@ -1,26 +1,65 @@
-//! Starts a server, or connects to it, and selects the protocol era that the server supports.
+//! Starts a server, or connects to it, with a pause after failures: the handshake in the protocol era that the server
+//! supports, and its failures.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use rmcp::RoleClient;
+use rmcp::model::ProtocolVersion;
+use rmcp::service::{
+    ClientInitializeError, ClientLifecycleMode, RunningService, serve_client_with_lifecycle_and_ct,
+};
+use rmcp::transport::IntoTransport;
+use tokio::time::{Instant, timeout};
+use tokio_util::sync::CancellationToken;
 
-use super::super::beginning::{check_version, explain_end, refused, shake_hands};
-use super::super::bounded::Bounded;
-use super::super::calls::OngoingCalls;
-use super::super::child::Child;
-use super::super::connection::Connection;
-use super::super::elicitation::AskingClock;
-use super::super::handler::ServerRequestHandler;
-use super::super::http;
-use super::super::stdio_transport::StdioTransport;
-use super::super::tool_cache::{CachedTools, Era};
-use super::{Endpoint, Server, ServerError};
+use super::{Connection, Endpoint, Server, ServerError};
+use crate::client::bounded::Bounded;
+use crate::client::calls::shortened;
+use crate::client::child::{Child, ended};
+use crate::client::handler::ServerRequestHandler;
+use crate::client::http::{self, from_transport_error};
+use crate::client::stdio_transport::StdioTransport;
+use crate::client::tool_cache::{CachedTools, Era};
 use haft_sandbox::service;
 
 /// Minimum time limit for the start of a server, regardless of the limit of a request: some servers
 /// are downloaded at their start.
 const BEGIN: Duration = Duration::from_mins(1);
+
+/// The pause after the second failure in a row. Each further failure doubles the pause.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// The longest pause.
+const MAX_PAUSE: Duration = Duration::from_secs(10);
+
+/// The place of the connection, and the failures since the server last worked.
+#[derive(Debug, Default)]
+pub(super) struct ConnectionSlot {
+    pub(super) connection: Option<Arc<Connection>>,
+    pub(super) era: Era,
+    /// The number of failures since the server last worked.
+    failures: u32,
+    /// The earliest time of the next start.
+    pub(super) not_before: Option<Instant>,
+    /// The reason why the server's tools could not be listed.
+    pub(super) unlisted: Option<ServerError>,
+}
+
+impl ConnectionSlot {
+    pub(super) fn open(&self) -> Option<Arc<Connection>> {
+        self.connection.clone().filter(|connection| !connection.is_closed())
+    }
+
+    /// Records that the server has failed or ended. After the first failure the next call restarts the server without a
+    /// pause.
+    pub(super) fn note_end(&mut self, had_worked: bool) {
+        self.failures = if had_worked { 1 } else { self.failures.saturating_add(1) };
+        let doublings = self.failures.saturating_sub(2).min(10);
+        let pause = if self.failures < 2 { Duration::ZERO } else { FIRST_PAUSE * (1 << doublings) };
+        self.not_before = Some(Instant::now() + pause.min(MAX_PAUSE));
+    }
+}
+
 impl Server {
     /// Connects in the protocol era that the server supports, if known, otherwise tries both.
     pub(super) async fn open(&self, era: Era) -> Result<Connection, ServerError> {
@@ -59,7 +98,7 @@ impl Server {
                 let service::Service { input, output, life } = self.start().await?;
                 let lines = StdioTransport::new(input, output, handler.changed.clone());
                 let (grant, table) = (self.host.grant.clone(), self.host.table.clone());
-                let child = Child { life, wire: lines.wire(), grant, table };
+                let child = Child { life, wire: lines.wire.clone(), grant, table };
                 match timeout(limit, shake_hands(handler.clone(), Bounded::new(lines), era)).await {
                     Ok(Ok(running)) => check_version(Connection::new(running, handler, Some(child))),
                     Ok(Err(error)) => Err(explain_end(&child, &error).await),
@@ -96,9 +135,69 @@ impl Server {
             workspace: self.host.grant.workspace().map(|workspace| workspace.path().to_owned()),
             elicitor: self.host.elicitor.clone(),
             updates: self.updates.clone(),
-            calls: Arc::new(OngoingCalls::default()),
-            asking: Arc::new(AskingClock::default()),
+            asking: Arc::default(),
             changed: Arc::default(),
         }
+    }
+}
+
+/// Initializes the connection to a server of `era`.
+async fn shake_hands<T, E, A>(
+    handler: ServerRequestHandler,
+    transport: T,
+    era: Era,
+) -> Result<RunningService<RoleClient, ServerRequestHandler>, ClientInitializeError>
+where
+    T: IntoTransport<RoleClient, E, A>,
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let preferred_versions = vec![ProtocolVersion::V_2026_07_28];
+    let legacy_version = Some(ProtocolVersion::V_2025_11_25);
+    let lifecycle = match era {
+        Era::Unknown => ClientLifecycleMode::Auto { preferred_versions, legacy_version },
+        Era::Handshake => ClientLifecycleMode::Initialize,
+        Era::Stateless => ClientLifecycleMode::Discover { preferred_versions },
+    };
+    // The token is the connection's own: dropping the returned value cancels it.
+    serve_client_with_lifecycle_and_ct(handler, transport, lifecycle, CancellationToken::new()).await
+}
+
+fn check_version(connection: Connection) -> Result<Connection, ServerError> {
+    let version = connection.peer.peer_info().map(|info| info.protocol_version.clone());
+    match version {
+        Some(version) if !ProtocolVersion::KNOWN_VERSIONS.contains(&version) => Err(ServerError::Protocol(
+            format!("it supports only version `{}`", shortened(version.as_str().to_owned())),
+        )),
+        _ => Ok(connection),
+    }
+}
+
+/// Returns the reason why a server did not start, if it is a child that may have ended.
+async fn explain_end(child: &Child, error: &ClientInitializeError) -> ServerError {
+    match error {
+        ClientInitializeError::ConnectionClosed(_) | ClientInitializeError::TransportError { .. } => {
+            match ended(child).await {
+                ServerError::Ended { how, .. }
+                    if matches!(child.life.ending(), Some(service::Ending::NotStarted(_))) =>
+                {
+                    ServerError::Start(how)
+                }
+                ended => ended,
+            }
+        }
+        error => refused(error),
+    }
+}
+
+/// Returns the server's own reason for not starting.
+fn refused(error: &ClientInitializeError) -> ServerError {
+    match error {
+        ClientInitializeError::JsonRpcError(error) => error.clone().into(),
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => refused(fallback),
+        ClientInitializeError::TransportError { error, .. } => from_transport_error(error.error.as_ref()),
+        ClientInitializeError::ExpectedInitResponse(_) | ClientInitializeError::ExpectedInitResult(_) => {
+            ServerError::Protocol("its answer to `initialize` is invalid".to_owned())
+        }
+        error => ServerError::Protocol(shortened(error.to_string())),
     }
 }

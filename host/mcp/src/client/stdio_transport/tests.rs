@@ -109,7 +109,7 @@ async fn a_line_too_long_fails_its_request_and_no_other() {
     lines.send(ping(2)).await.unwrap();
     lines.send(ping(3)).await.unwrap();
     let writing = tokio::spawn(async move {
-        let long = vec![b'x'; line::MAX_LINE + 1000];
+        let long = vec![b'x'; MAX_LINE + 1000];
         output.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"a\":\"").await.unwrap();
         output.write_all(&long).await.unwrap();
         output.write_all(b"\"}}\n{\"result\":{\"a\":\"").await.unwrap();

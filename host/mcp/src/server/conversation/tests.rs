@@ -8,7 +8,7 @@ fn request(id: i64) -> JsonRpcRequest<ClientRequest> {
 async fn waiting_ends_with_the_last_call() {
     let calls = RunningCalls::default();
     calls.wait_until_idle(Duration::from_millis(50)).await;
-    let (first, second) = (calls.begin(), calls.begin());
+    let (first, second) = (calls.running.token(), calls.running.token());
     drop(first);
     let waiting = tokio::spawn({
         let calls = calls.clone();
@@ -23,7 +23,7 @@ async fn waiting_ends_with_the_last_call() {
 #[tokio::test]
 async fn waiting_has_an_end() {
     let calls = RunningCalls::default();
-    let _call = calls.begin();
+    let _call = calls.running.token();
     calls.wait_until_idle(Duration::from_millis(50)).await;
 }
 

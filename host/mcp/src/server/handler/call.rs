@@ -1,6 +1,7 @@
-//! One call of a client, of a tool, a prompt or a resource: its quota, its approver, and its dispatch by the
-//! toolbox. On request the client gets progress notifications and log messages. Notifications beyond the buffer are
-//! dropped, so that a client that does not read never delays a tool.
+//! One call of a client, of a tool, a prompt or a resource: its quota, its approver, and its dispatch by the toolbox.
+//! On request the client gets progress notifications and log messages. Notifications beyond the buffer are dropped,
+//! so that a client that does not read never delays a tool. Calls of clients without a session may take several
+//! turns: haft answers with questions or a task, and continues the call later.
 
 #![expect(
     deprecated,
@@ -9,22 +10,25 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use rmcp::ErrorData;
 use rmcp::model::{
-    CallToolRequestParams, CallToolResponse, ErrorCode, InputRequiredResult, JsonObject, LoggingLevel,
-    LoggingMessageNotification, LoggingMessageNotificationParam, ProgressNotification,
-    ProgressNotificationParam, ProgressToken, ProtocolVersion, ServerNotification,
+    CallToolRequestParams, CallToolResponse, ErrorCode, GetPromptRequestParams, InputRequiredResult,
+    InputResponses, JsonObject, LoggingLevel, LoggingMessageNotification, LoggingMessageNotificationParam,
+    ProgressNotification, ProgressNotificationParam, ProgressToken, ProtocolVersion,
+    ReadResourceRequestParams, ServerNotification,
 };
 use serde_json::{Value, json};
 
 use super::{Answer, Handler, raw, tasks_are_missing};
 use crate::server::conversation::Requester;
-use crate::server::elicitation::{ElicitingApprover, ReplacementAnswer};
+use crate::server::elicitation::{ClientPerson, ElicitingApprover, ReplacementAnswer};
 use crate::server::message;
 use crate::server::names::Names;
-use crate::server::person::ClientPerson;
+use crate::server::questions::fingerprint;
 use crate::server::snapshot::{Fallback, FoundTool, ToolSnapshot};
+use crate::server::tasks::{PATIENCE, Turn};
 use haft_callers::{CallPermit, Caller};
 use haft_core::call::{McpAnswer, ToolCall, ToolResult};
 use haft_core::event::{Event, Events};
@@ -32,7 +36,6 @@ use haft_core::sync::Lock;
 use haft_core::tool::{Entry, Session, Toolbox, Widening, inline};
 use haft_core::trace::{Operation, Span, TraceParent};
 
-/// The answer to a call.
 pub(super) enum Answered {
     Result(ToolResult),
     /// A question to the user; the call is repeated with the answer.
@@ -46,12 +49,14 @@ struct ProgressNotifier {
     dropped: Arc<AtomicUsize>,
 }
 
-/// The notifications that a client requests.
-struct NotificationFilter {
+/// The notifications that a client requests of a call.
+struct Notifications {
+    tool: String,
     /// The token for progress notifications, if the client requests them.
     progress: Option<ProgressToken>,
     /// The minimum level of log messages; `None` if the client requests none.
     log: Option<LoggingLevel>,
+    last_progress: Lock<f64>,
 }
 
 impl Handler {
@@ -61,8 +66,8 @@ impl Handler {
         let choose = |fallback: &Fallback| {
             if requester.is_sessionless() { fallback.once.clone() } else { fallback.in_session.clone() }
         };
-        let fallback = snapshots.fallback().map(choose);
-        let (questions, caller) = (snapshots.questions(), self.shared.caller());
+        let fallback = snapshots.fallback.as_ref().map(choose);
+        let (questions, caller) = (&snapshots.questions, self.shared.caller());
         ElicitingApprover::new(requester, request, questions, caller, fallback).await
     }
 
@@ -70,7 +75,7 @@ impl Handler {
     fn begin(&self, snapshot: &ToolSnapshot, requester: &Requester, tool: &str) -> Span {
         let parent =
             || TraceParent::parse(requester.meta.get_traceparent()?, requester.meta.get_tracestate());
-        let trace = &snapshot.session().trace;
+        let trace = &snapshot.session.trace;
         let (request, protocol) = if trace.is_told() {
             (requester.id.to_string(), requester.version())
         } else {
@@ -91,12 +96,10 @@ impl Handler {
         permit.map_err(|exhausted| exhausted.to_string())
     }
 
-    /// Returns the notifications that the client gets of a call. Clients of later revisions state them with each
-    /// call.
-    fn notification_filter(&self, requester: &Requester) -> NotificationFilter {
+    /// Returns the minimum level of log messages of a call. Clients of later revisions state it with each call.
+    fn log_level(&self, requester: &Requester) -> Option<LoggingLevel> {
         let own = *self.level.lock();
-        let log = if requester.is_sessionless() { requester.meta.log_level() } else { Some(own) };
-        NotificationFilter { progress: requester.meta.get_progress_token(), log }
+        if requester.is_sessionless() { requester.meta.log_level() } else { Some(own) }
     }
 
     /// Runs a call: of `entry`, or of a name in the toolbox that none has.
@@ -119,27 +122,27 @@ impl Handler {
         if let Some(refusal) = approver.as_ref().and_then(ElicitingApprover::refusal) {
             return Err(refusal);
         }
-        let notifier = ProgressNotifier::begin(requester, &request.name, self.notification_filter(requester));
+        let notifier = ProgressNotifier::begin(requester, &request.name, self.log_level(requester));
         let span = self.begin(snapshot, requester, if entry.is_some() { &own } else { "" });
         let session = Session {
             trace: span.of_call(),
-            events: notifier.events(),
+            events: notifier.events.clone(),
             cancel: requester.cancel.clone(),
             approvals: approver.clone().map(|approver| self.approvals.asking(approver)).unwrap_or_default(),
             widening,
             client: self.client(requester),
-            via: self.client_name(requester).or_else(|| snapshot.session().via.clone()),
+            via: self.client_name(requester).or_else(|| snapshot.session.via.clone()),
             caller: self.shared.known().map(|caller| caller.id().clone()),
-            person: ClientPerson::of(requester, snapshot.names().alone.is_some()),
+            person: ClientPerson::of(requester, snapshot.names.alone.is_some()),
             meta: meta_for_server(requester),
-            ..snapshot.session().clone()
+            ..snapshot.session.clone()
         };
         let arguments = Value::Object(request.arguments.unwrap_or_default());
         let call = ToolCall { id: requester.id.to_string(), tool: own, arguments };
         let result = match entry {
             Some(entry) => Toolbox::dispatch_to(entry, call, &session).await,
             // Boxed: otherwise the future of every call would have its size.
-            None => Box::pin(snapshot.toolbox().dispatch(call, &session)).await,
+            None => Box::pin(snapshot.toolbox.dispatch(call, &session)).await,
         };
         drop(session);
         span.end(&result.is_error.into());
@@ -153,7 +156,7 @@ impl Handler {
 
     /// Calls a tool. May leave a thread that runs calls inline: if the tool may not run there, the journal is not
     /// open yet, or the user has answered a question of the call.
-    pub(super) async fn call(&self, request: CallToolRequestParams, requester: Requester) -> Answer {
+    async fn call(&self, request: CallToolRequestParams, requester: Requester) -> Answer {
         let _permit = match self.permit() {
             Ok(permit) => permit,
             Err(refusal) => {
@@ -164,12 +167,12 @@ impl Handler {
         let (snapshot, found) = self.shared.snapshots.with_tool(&request.name).await;
         let may_run_inline = found.entry.as_ref().is_some_and(|entry| entry.may_run_inline())
             && request.request_state.is_none()
-            && snapshot.session().journal.is_settled();
+            && snapshot.session.journal.is_settled();
         if !may_run_inline {
             inline::leave().await;
         }
         let FoundTool { entry, own, listed } = found;
-        let tool = listed.and_then(|place| snapshot.tools().get(place));
+        let tool = listed.and_then(|place| snapshot.tools.get(place));
         let requires_task = tool.is_some_and(|tool| tool.requires_task);
         if requires_task && requester.is_sessionless() && !requester.takes_tasks() {
             return Err(tasks_are_missing());
@@ -177,18 +180,94 @@ impl Handler {
         if let Some((headers, tool)) = requester.parameters.as_ref().zip(tool) {
             message::check_parameters(headers, &tool.input_schema, request.arguments.as_ref())?;
         }
-        let is_known = entry.is_some() || snapshot.toolbox().withheld(&own).is_some();
+        let is_known = entry.is_some() || snapshot.toolbox.withheld(&own).is_some();
         let has_schema = tool.is_some_and(|tool| tool.promises_data);
         match self.run(&snapshot, (entry.as_deref(), own), request, &requester).await? {
             Answered::Question(question) => Ok(question.into()),
             Answered::Result(result) if !is_known => Err(ErrorData::invalid_params(result.content, None)),
             Answered::Result(mut result) => {
                 let server = entry.as_ref().and_then(|entry| entry.served()).map(|served| served.server);
-                let passed = from_server(snapshot.names(), server.unwrap_or_default(), &mut result);
+                let passed = from_server(&snapshot.names, server.unwrap_or_default(), &mut result);
                 let own = || CallToolResponse::from(message::call_result(result, has_schema)).into();
                 passed.map_or_else(|| Ok(own()), |passed| passed.map(raw))
             }
         }
+    }
+}
+
+impl Handler {
+    /// Calls a tool; a long call becomes a task if its client supports tasks.
+    pub(super) async fn call_in_turns(&self, request: CallToolRequestParams, requester: Requester) -> Answer {
+        if !requester.may_take_turns() {
+            return self.while_open(self.call(request, requester)).await;
+        }
+        let CallToolRequestParams { name, arguments, request_state, input_responses, .. } = &request;
+        let turn = self.turn(name, arguments.as_ref(), (request_state, input_responses));
+        let is_required = || self.shared.snapshots.now().requires_task(name);
+        let patience = || if is_required() { Duration::ZERO } else { PATIENCE };
+        let turn = Turn { task_after: requester.takes_tasks().then(patience), ..turn };
+        let call = |own: Self, requester| async move { own.while_open(own.call(request, requester)).await };
+        // Boxed: otherwise the future of every call would have its size.
+        Box::pin(self.in_turns(turn, requester, call)).await
+    }
+
+    pub(super) async fn get_in_turns(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
+        if !requester.may_take_turns() {
+            return self.while_open(self.get(request, requester)).await;
+        }
+        let GetPromptRequestParams { name, arguments, request_state, input_responses, .. } = &request;
+        let name = format!("prompts/get {name}");
+        let turn = self.turn(&name, arguments.as_ref(), (request_state, input_responses));
+        let call = |own: Self, requester| async move { own.while_open(own.get(request, requester)).await };
+        self.in_turns(turn, requester, call).await
+    }
+
+    pub(super) async fn read_in_turns(
+        &self,
+        request: ReadResourceRequestParams,
+        requester: Requester,
+    ) -> Answer {
+        if !requester.may_take_turns() {
+            return self.while_open(self.read(request, requester)).await;
+        }
+        let ReadResourceRequestParams { uri, request_state, input_responses, .. } = &request;
+        let name = format!("resources/read {uri}");
+        let turn = self.turn(&name, None, (request_state, input_responses));
+        let call = |own: Self, requester| async move { own.while_open(own.read(request, requester)).await };
+        self.in_turns(turn, requester, call).await
+    }
+
+    fn turn(
+        &self,
+        name: &str,
+        arguments: Option<&JsonObject>,
+        (state, answers): (&Option<String>, &Option<InputResponses>),
+    ) -> Turn {
+        Turn {
+            known: self.shared.known().map(|caller| caller.id().clone()),
+            call: fingerprint(self.shared.caller(), name, arguments),
+            state: state.clone(),
+            answers: answers.clone().unwrap_or_default(),
+            task_after: None,
+        }
+    }
+
+    /// Makes a call that may outlive the request of this handler, or continues it.
+    async fn in_turns<F>(
+        &self,
+        turn: Turn,
+        requester: Requester,
+        call: impl FnOnce(Self, Requester) -> F,
+    ) -> Answer
+    where
+        F: Future<Output = Answer> + Send + 'static,
+    {
+        let own = self.shared.handler();
+        self.shared
+            .snapshots
+            .tasks
+            .run(self.shared.caller(), turn, requester, |requester| call(own, requester))
+            .await
     }
 }
 
@@ -227,31 +306,28 @@ fn meta_for_server(requester: &Requester) -> Option<Arc<JsonObject>> {
 }
 
 impl ProgressNotifier {
-    /// Sends the client of `requester` the notifications of a call of `tool` that pass `filter`.
-    fn begin(requester: &Requester, tool: &str, filter: NotificationFilter) -> Self {
+    /// Sends the client of `requester` progress notifications of a call of `tool`, and log messages of at least the level
+    /// `log`.
+    fn begin(requester: &Requester, tool: &str, log: Option<LoggingLevel>) -> Self {
         let dropped = Arc::<AtomicUsize>::default();
-        let board = requester.board.clone();
-        if filter.progress.is_none() && filter.log.is_none() && board.is_none() {
+        let (board, progress) = (requester.board.clone(), requester.meta.get_progress_token());
+        if progress.is_none() && log.is_none() && board.is_none() {
             return Self { events: Events::default(), dropped };
         }
-        let (link, tool) = (requester.link.clone(), tool.to_owned());
-        let (last_progress, count) = (Lock::new(f64::NEG_INFINITY), dropped.clone());
+        let (link, last_progress) = (requester.link.clone(), Lock::new(f64::NEG_INFINITY));
+        let wanted = Notifications { tool: tool.to_owned(), progress, log, last_progress };
+        let count = dropped.clone();
         let events = Events::during_calls(move |event| {
             if let (Some(board), Event::Progress { message, .. }) = (&board, event) {
                 board.set_progress(message);
             }
-            if let Some(notification) = notification_of(event, &tool, &filter, &last_progress)
+            if let Some(notification) = wanted.of(event)
                 && !link.tell(notification, is_piece(event))
             {
                 count.fetch_add(1, Ordering::Relaxed);
             }
         });
         Self { events, dropped }
-    }
-
-    /// Returns the events of the call.
-    fn events(&self) -> Events {
-        self.events.clone()
     }
 
     /// Reports the dropped notifications.
@@ -271,74 +347,44 @@ fn is_piece(event: &Event) -> bool {
     matches!(event, Event::Stdout { .. } | Event::Stderr { .. } | Event::Partial { .. })
 }
 
-fn notification_of(
-    event: &Event,
-    tool: &str,
-    filter: &NotificationFilter,
-    last_progress: &Lock<f64>,
-) -> Option<ServerNotification> {
-    match event {
-        Event::Progress { done, total, message, .. } => {
-            let token = filter.progress.clone()?;
-            progress(token, *done, *total, message, last_progress)
+impl Notifications {
+    fn of(&self, event: &Event) -> Option<ServerNotification> {
+        match event {
+            Event::Progress { done, total, message, .. } => self.progress(*done, *total, message),
+            Event::Partial { text, .. } => {
+                // One piece more, independent of the tool's own count.
+                let done = self.last_progress.lock().max(0.0) + 1.0;
+                self.progress(done, None, text)
+            }
+            Event::Info { message, .. } => self.log(LoggingLevel::Info, json!(message)),
+            Event::Stdout { chunk, .. } => self.log(LoggingLevel::Debug, json!({ "stdout": chunk })),
+            Event::Stderr { chunk, .. } => self.log(LoggingLevel::Debug, json!({ "stderr": chunk })),
+            Event::Decided { decision, .. } => self.log(LoggingLevel::Debug, json!(decision)),
+            _ => None,
         }
-        Event::Partial { text, .. } => {
-            let token = filter.progress.clone()?;
-            // One piece more, independent of the tool's own count.
-            let done = last_progress.lock().max(0.0) + 1.0;
-            progress(token, done, None, text, last_progress)
+    }
+
+    /// Returns a progress notification, if the progress grew: the protocol requires increasing values.
+    fn progress(&self, done: f64, total: Option<f64>, message: &str) -> Option<ServerNotification> {
+        let token = self.progress.clone()?;
+        let mut last_progress = self.last_progress.lock();
+        if !done.is_finite() || done <= *last_progress {
+            return None;
         }
-        Event::Info { message, .. } => log(tool, filter, LoggingLevel::Info, json!(message)),
-        Event::Stdout { chunk, .. } => log(tool, filter, LoggingLevel::Debug, json!({ "stdout": chunk })),
-        Event::Stderr { chunk, .. } => log(tool, filter, LoggingLevel::Debug, json!({ "stderr": chunk })),
-        Event::Decided { decision, .. } => log(tool, filter, LoggingLevel::Debug, json!(decision)),
-        _ => None,
+        *last_progress = done;
+        let mut progress = ProgressNotificationParam::new(token, done);
+        progress.total = total.filter(|total| total.is_finite());
+        progress.message = Some(message.to_owned()).filter(|message| !message.is_empty());
+        Some(ServerNotification::ProgressNotification(ProgressNotification::new(progress)))
     }
-}
 
-/// Returns a progress notification, if the progress grew: the protocol requires increasing values.
-fn progress(
-    token: ProgressToken,
-    done: f64,
-    total: Option<f64>,
-    message: &str,
-    last_progress: &Lock<f64>,
-) -> Option<ServerNotification> {
-    let mut last_progress = last_progress.lock();
-    if !done.is_finite() || done <= *last_progress {
-        return None;
-    }
-    *last_progress = done;
-    let mut progress = ProgressNotificationParam::new(token, done);
-    progress.total = total.filter(|total| total.is_finite());
-    progress.message = Some(message.to_owned()).filter(|message| !message.is_empty());
-    Some(ServerNotification::ProgressNotification(ProgressNotification::new(progress)))
-}
-
-fn log(
-    tool: &str,
-    filter: &NotificationFilter,
-    level: LoggingLevel,
-    data: Value,
-) -> Option<ServerNotification> {
-    let least = filter.log?;
-    (rank(level) >= rank(least)).then(|| {
-        let message = LoggingMessageNotificationParam::new(level, data).with_logger(tool);
-        ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(message))
-    })
-}
-
-/// Returns the severity by RFC 5424.
-fn rank(level: LoggingLevel) -> u8 {
-    match level {
-        LoggingLevel::Debug => 0,
-        LoggingLevel::Info => 1,
-        LoggingLevel::Notice => 2,
-        LoggingLevel::Warning => 3,
-        LoggingLevel::Error => 4,
-        LoggingLevel::Critical => 5,
-        LoggingLevel::Alert => 6,
-        LoggingLevel::Emergency => 7,
+    fn log(&self, level: LoggingLevel, data: Value) -> Option<ServerNotification> {
+        let least = self.log?;
+        // Levels are declared by severity (RFC 5424).
+        (level as u8 >= least as u8).then(|| {
+            let message = LoggingMessageNotificationParam::new(level, data).with_logger(&*self.tool);
+            ServerNotification::LoggingMessageNotification(LoggingMessageNotification::new(message))
+        })
     }
 }
 

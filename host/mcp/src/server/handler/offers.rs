@@ -11,10 +11,10 @@ use rmcp::model::{
 use serde_json::{Map, Value, json};
 
 use super::call::{Answered, from_server};
-use super::watched::Watched;
+use super::news::Watched;
 use super::{Answer, Handler, bounded_text, raw};
 use crate::server::conversation::Requester;
-use crate::server::offers::{self, ReaderOf};
+use crate::server::offers::{self, Reader, ReaderOf};
 use crate::server::snapshot::ToolSnapshot;
 use haft_core::call::ToolResult;
 use haft_core::encoding::percent_decoded;
@@ -30,11 +30,10 @@ const MAX_PAGE: usize = 256 << 10;
 type Brought = (Option<InputResponses>, Option<String>);
 
 impl Handler {
-    /// Returns a prompt.
     pub(super) async fn get(&self, request: GetPromptRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let GetPromptRequestParams { name, arguments, input_responses, request_state, .. } = request;
-        let entry = snapshot.offers().prompt(snapshot.toolbox(), &name).ok_or_else(|| no_prompt(&name))?;
+        let entry = snapshot.offers.prompt(&snapshot.toolbox, &name).ok_or_else(|| no_prompt(&name))?;
         let brought = (input_responses, request_state);
         match entry.offer() {
             Some(Offer::ServerPrompt { prompt, .. }) => {
@@ -56,13 +55,11 @@ impl Handler {
         }
     }
 
-    /// Reads a resource.
     pub(super) async fn read(&self, request: ReadResourceRequestParams, requester: Requester) -> Answer {
         let snapshot = self.shared.snapshots.complete().await;
         let ReadResourceRequestParams { uri, input_responses, request_state, .. } = request;
         let brought = (input_responses, request_state);
-        let reader = offers::reader(snapshot.toolbox(), snapshot.names(), &uri);
-        let reader = reader.ok_or_else(|| no_resource(&uri))?;
+        let reader = reader(&snapshot, &uri)?;
         match reader.of {
             ReaderOf::Server { server, own, .. } => {
                 let asked = (server, "resources/read", json!({ "uri": own }));
@@ -80,10 +77,9 @@ impl Handler {
         }
     }
 
-    /// Returns a page of the skills.
     pub(super) async fn list_skills(&self, request: Option<PaginatedRequestParams>) -> Answer {
         let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
-        let skills = snapshot.offers().skills();
+        let skills = &snapshot.offers.skills;
         let cursor = request.and_then(|request| request.cursor).filter(|cursor| !cursor.is_empty());
         let first = cursor.as_ref().map_or(Some(0), |cursor| cursor.parse().ok());
         let rest = first.and_then(|first: usize| skills.get(first..)).ok_or_else(|| {
@@ -105,10 +101,9 @@ impl Handler {
         Ok(raw(answer))
     }
 
-    /// Returns the entry of one skill.
     pub(super) async fn get_skill(&self, uri: &str) -> Answer {
         let snapshot = self.shared.snapshots.complete_within(self.patience()).await;
-        let skill = snapshot.offers().skills().iter().find(|skill| skill["uri"] == uri);
+        let skill = snapshot.offers.skills.iter().find(|skill| skill["uri"] == uri);
         let skill = skill.ok_or_else(|| {
             ErrorData::invalid_params(format!("there is no skill `{}`", bounded_text(uri)), None)
         })?;
@@ -123,7 +118,7 @@ impl Handler {
             let own = skill["uri"].as_str().and_then(|own| own.strip_suffix(SKILL_MD));
             own.is_some_and(|own| folder.starts_with(own))
         };
-        let skill = snapshot.offers().skills().iter().find(is_around);
+        let skill = snapshot.offers.skills.iter().find(is_around);
         let files = skill.and_then(|skill| skill["resources"].as_array()).into_iter().flatten();
         let inner = files.filter_map(|file| file["uri"].as_str()?.strip_prefix(&folder));
         // Files are listed in order, so that the files of one folder are adjacent.
@@ -150,7 +145,7 @@ impl Handler {
         let (entry, server, key, own) = match &request.r#ref {
             Reference::Prompt(prompt) => {
                 let name = &prompt.name;
-                let entry = snapshot.offers().prompt(snapshot.toolbox(), name);
+                let entry = snapshot.offers.prompt(&snapshot.toolbox, name);
                 let entry = entry.ok_or_else(|| no_prompt(name))?;
                 let Some(Offer::ServerPrompt { prompt, completes: true }) = entry.offer() else {
                     return Ok(nothing());
@@ -159,8 +154,7 @@ impl Handler {
             }
             Reference::Resource(resource) => {
                 let uri = &resource.uri;
-                let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
-                let reader = reader.ok_or_else(|| no_resource(uri))?;
+                let reader = reader(&snapshot, uri)?;
                 let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(nothing()) };
                 (reader.entry, server, "uri", own.into())
             }
@@ -187,8 +181,7 @@ impl Handler {
     pub(super) async fn unsubscribe(&self, uri: &str, requester: &Requester) -> Answer {
         self.watched.remove(uri);
         let snapshot = self.shared.snapshots.now();
-        let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
-        let reader = reader.ok_or_else(|| no_resource(uri))?;
+        let reader = reader(&snapshot, uri)?;
         let ReaderOf::Server { server, own, .. } = reader.of else { return Ok(ServerResult::empty(())) };
         // Other clients of this process would miss the resource; the second request restores it for those that
         // began to watch meanwhile.
@@ -209,8 +202,7 @@ impl Handler {
         requester: &Requester,
     ) -> Result<(), ErrorData> {
         let snapshot = self.shared.snapshots.complete().await;
-        let reader = offers::reader(snapshot.toolbox(), snapshot.names(), uri);
-        let reader = reader.ok_or_else(|| no_resource(uri))?;
+        let reader = reader(&snapshot, uri)?;
         let ReaderOf::Server { server, own, updates } = reader.of else {
             return Err(ErrorData::invalid_params("resources of plugins do not support subscriptions", None));
         };
@@ -235,7 +227,7 @@ impl Handler {
         match self.offered(snapshot, entry, arguments, brought, requester).await? {
             Answered::Question(question) => Ok(question.into()),
             Answered::Result(mut result) => {
-                if let Some(answer) = from_server(snapshot.names(), server, &mut result) {
+                if let Some(answer) = from_server(&snapshot.names, server, &mut result) {
                     return answer.map(raw);
                 }
                 succeeded(result)?;
@@ -244,7 +236,6 @@ impl Handler {
         }
     }
 
-    /// Runs a call of `entry`.
     async fn offered(
         &self,
         snapshot: &ToolSnapshot,
@@ -261,7 +252,6 @@ impl Handler {
     }
 }
 
-/// Returns an empty completion.
 fn nothing() -> ServerResult {
     rmcp::model::CompleteResult::default().into()
 }
@@ -270,10 +260,12 @@ fn no_prompt(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("unknown prompt `{}`", bounded_text(name)), None)
 }
 
-fn no_resource(uri: &str) -> ErrorData {
-    let data = json!({ "uri": bounded_text(uri) });
-    let why = format!("unknown resource `{}`", bounded_text(uri));
-    ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, why, Some(data))
+fn reader<'s>(snapshot: &'s ToolSnapshot, uri: &str) -> Result<Reader<'s>, ErrorData> {
+    offers::reader(&snapshot.toolbox, &snapshot.names, uri).ok_or_else(|| {
+        let data = json!({ "uri": bounded_text(uri) });
+        let why = format!("unknown resource `{}`", bounded_text(uri));
+        ErrorData::new(ErrorCode::RESOURCE_NOT_FOUND, why, Some(data))
+    })
 }
 
 /// Returns the result, or a protocol error for a failed one.

@@ -65,7 +65,6 @@ impl Admission {
         }
     }
 
-    /// Returns whether a token is needed.
     pub(super) fn asks(&self) -> bool {
         !matches!(self, Self::Anybody)
     }
@@ -206,7 +205,6 @@ pub(super) fn check_source(
     Ok(())
 }
 
-/// Returns the host of an address.
 pub(super) fn host_of(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.host().map(str::to_owned)
 }

@@ -14,9 +14,11 @@ use std::time::{Duration, Instant};
 use haft_core::sync::Lock;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::sync::{Notify, watch};
+use tokio::sync::Notify;
 use tokio::time::Sleep;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 /// The divisor of all places for connections that are not authenticated yet.
 const SHARE: usize = 8;
@@ -48,7 +50,7 @@ struct SharedSlots {
     state: Lock<State>,
     /// Notified when an unauthenticated connection closes or authenticates.
     changed: Notify,
-    open: watch::Sender<usize>,
+    open: TaskTracker,
 }
 
 #[derive(Default)]
@@ -79,6 +81,7 @@ pub(super) struct ConnectionSlot {
     closed: CancellationToken,
     /// Whether the connection is authenticated.
     is_authenticated: AtomicBool,
+    _open: TaskTrackerToken,
 }
 
 /// A running request on a connection. A drop ends it.
@@ -91,7 +94,7 @@ impl ConnectionSlots {
     /// Creates a table of at most `most` connections.
     pub(super) fn new(most: usize) -> Self {
         let unauthenticated_room = (most / SHARE).max(MIN_SHARE).min(most / 2).max(1);
-        let (state, changed, open) = (Lock::default(), Notify::new(), watch::Sender::new(0));
+        let (state, changed, open) = Default::default();
         Self(Arc::new(SharedSlots {
             unauthenticated_room,
             room: most.saturating_sub(unauthenticated_room).max(1),
@@ -137,20 +140,18 @@ impl ConnectionSlots {
             Unauthenticated { source: network(source), since: Instant::now(), closed: closed.clone() };
         state.unauthenticated.insert(number, unauthenticated);
         drop(state);
-        self.0.open.send_modify(|open| *open += 1);
-        Ok(ConnectionSlot { slots: self.clone(), number, closed, is_authenticated: AtomicBool::new(false) })
+        let (slots, is_authenticated, open) = (self.clone(), AtomicBool::new(false), self.0.open.token());
+        Ok(ConnectionSlot { slots, number, closed, is_authenticated, _open: open })
     }
 
-    /// Returns when no connection remains.
     pub(super) async fn are_empty(&self) {
-        let mut open = self.0.open.subscribe();
-        // The sender lives as long as `self`.
-        let _ = open.wait_for(|open| *open == 0).await;
+        // New connections may begin nevertheless.
+        self.0.open.close();
+        self.0.open.wait().await;
     }
 }
 
 impl State {
-    /// Returns the unauthenticated connection to evict next.
     fn next_to_evict(&self) -> Option<u64> {
         let mut counts: HashMap<IpAddr, (usize, u64)> = HashMap::new();
         for (number, unauthenticated) in &self.unauthenticated {
@@ -196,7 +197,6 @@ impl ConnectionSlot {
         Some(RequestGuard { slots: self.slots.clone(), number: self.number })
     }
 
-    /// Returns whether the connection is authenticated.
     pub(super) fn is_authenticated(&self) -> bool {
         self.is_authenticated.load(Ordering::Relaxed)
     }
@@ -222,7 +222,6 @@ impl Drop for ConnectionSlot {
         if was_unauthenticated {
             self.slots.0.changed.notify_waiters();
         }
-        self.slots.0.open.send_modify(|open| *open = open.saturating_sub(1));
     }
 }
 
@@ -260,7 +259,6 @@ impl WriteTimeoutStream {
         Self { stream, patience, timer: Box::pin(tokio::time::sleep(patience)), is_waiting: false }
     }
 
-    /// Returns the result of a write, or the timeout.
     fn within<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.is_waiting = false;

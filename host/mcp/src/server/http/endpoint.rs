@@ -5,7 +5,6 @@
 //! answer is an object, or a stream if the request asks for notifications before the answer. The thread that
 //! finishes the request does not matter.
 
-mod batch;
 #[cfg(test)]
 mod tests;
 
@@ -19,15 +18,16 @@ use rmcp::model::{
     ClientJsonRpcMessage, ClientRequest, ErrorCode, GetMeta, InitializeRequestParams, JsonRpcMessage,
     JsonRpcRequest, ProtocolVersion, RequestId,
 };
+use serde_json::value::RawValue;
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::response::{self, EventStream, HttpResponse, Ids, JSON, LastEvent, PING, Refusal, StreamGuard};
 use super::session::{Home, SessionGuard, Sessions};
-use crate::server::conversation::Requester;
-use crate::server::handler::{Answer, ServerShared};
-use crate::server::message;
+use crate::server::conversation::{Answer, Requester};
+use crate::server::handler::ServerShared;
+use crate::server::message::{self, MAX_BATCH};
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -43,13 +43,12 @@ type Request = JsonRpcRequest<ClientRequest>;
 /// The result of a call, or the task that continues it.
 type Begun<T> = Result<T, JoinHandle<T>>;
 
-/// The endpoint.
 pub(super) struct Endpoint {
     sessions: Arc<Sessions>,
     /// haft's own, on which everything runs that takes time.
-    runtime: Handle,
+    pub(super) runtime: Handle,
     /// Ends every stream.
-    closing: CancellationToken,
+    pub(super) closing: CancellationToken,
     _tidying: DropGuard,
 }
 
@@ -63,12 +62,6 @@ impl Endpoint {
         Self { sessions, runtime, closing: CancellationToken::new(), _tidying: tidying.drop_guard() }
     }
 
-    /// Ends every stream.
-    pub(super) fn close(&self) {
-        self.closing.cancel();
-    }
-
-    /// Answers a request of `caller`.
     pub(super) async fn answer(
         &self,
         method: &Method,
@@ -107,7 +100,7 @@ impl Endpoint {
         let is_batch = scan.is_batch() && message::excess(&scan).is_none();
         if is_batch && message::may_have_batches(headers) && headers.contains_key(SESSION) {
             let session = self.session(headers, &caller)?;
-            if let Some(messages) = batch::messages(body) {
+            if let Some(messages) = batched(body) {
                 return self.answer_batch(headers, &session, body, &messages).await;
             }
         }
@@ -139,6 +132,46 @@ impl Endpoint {
         }
     }
 
+    /// Answers a batch in a session, message by message. Notifications of its calls are sent in the session's own
+    /// stream.
+    async fn answer_batch(
+        &self,
+        headers: &HeaderMap,
+        session: &SessionGuard,
+        body: &Bytes,
+        messages: &[&RawValue],
+    ) -> Result<HttpResponse, Refusal> {
+        let mut answers: Vec<Bytes> = Vec::new();
+        for text in messages {
+            let text = body.slice_ref(text.get().as_bytes());
+            let scan = Scan::from_message(&text);
+            let refusal = |id, error| message::refusal(id, error, false).to_string().into();
+            let message = self.parsed(text, scan).await?;
+            // A request of another revision would wait for an answer that no batch has.
+            if message.as_ref().is_ok_and(|message| !is_of_batch(headers, message)) {
+                let id = message.ok().and_then(JsonRpcMessage::into_request).map(|(_, id)| id);
+                answers.push(refusal(id, ErrorData::invalid_request("not a request of a batch", None)));
+                continue;
+            }
+            match message {
+                Ok(JsonRpcMessage::Request(request)) => {
+                    let id = request.id.clone();
+                    match self.begin_in(session, request, false, false) {
+                        Ok((begun, _)) => answers.push(ended(begun).await?),
+                        Err(error) => answers.push(refusal(Some(id), error)),
+                    }
+                }
+                Ok(message) => session.take(message),
+                Err(invalid) => answers.push(refusal(invalid.id, invalid.error)),
+            }
+        }
+        if answers.is_empty() {
+            return Ok(response::empty(StatusCode::ACCEPTED));
+        }
+        let text = [&b"["[..], &answers.join(&b","[..]), b"]"].concat();
+        Ok(response::whole(StatusCode::OK, JSON, text))
+    }
+
     /// Returns the message in `body`. The runtime parses a long body, because that takes up to 0.2 s and this thread
     /// serves other connections.
     async fn parsed(
@@ -152,7 +185,6 @@ impl Endpoint {
         ended(Err(self.runtime.spawn(async move { message::parse(&body, &scan) }))).await
     }
 
-    /// Returns the session that a head names.
     fn session(&self, headers: &HeaderMap, caller: &ServerShared) -> Result<SessionGuard, Refusal> {
         let missing = || {
             let why = "expected `Mcp-Session-Id`: `initialize` opens a session";
@@ -162,7 +194,6 @@ impl Endpoint {
         self.sessions.enter(id, caller.caller())
     }
 
-    /// Opens a session.
     async fn open(
         &self,
         id: RequestId,
@@ -180,7 +211,6 @@ impl Endpoint {
         Ok(answer)
     }
 
-    /// Answers a request in a session.
     async fn answer_in(
         &self,
         session: SessionGuard,
@@ -327,7 +357,20 @@ impl Endpoint {
     }
 }
 
-/// Returns the result of a begun call.
+/// Returns the messages of a batch; `None` if it is not a valid batch.
+fn batched(body: &[u8]) -> Option<Vec<&RawValue>> {
+    let messages = serde_json::from_slice::<Vec<&RawValue>>(body).ok()?;
+    (1..=MAX_BATCH).contains(&messages.len()).then_some(messages)
+}
+
+/// Returns whether a message of a batch belongs to the session: it neither has a revision without sessions, nor
+/// opens a session.
+fn is_of_batch(headers: &HeaderMap, message: &ClientJsonRpcMessage) -> bool {
+    let opens = matches!(message, JsonRpcMessage::Request(request)
+        if matches!(request.request, ClientRequest::InitializeRequest(_)));
+    !opens && message::is_of_session(headers, Some(message)).unwrap_or(false)
+}
+
 async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     match begun {
         Ok(output) => Ok(output),
@@ -335,7 +378,6 @@ async fn ended<T>(begun: Begun<T>) -> Result<T, Refusal> {
     }
 }
 
-/// Returns whether a request is a call: of a tool, a prompt or a resource.
 fn is_call(request: &ClientRequest) -> bool {
     matches!(
         request,

@@ -12,7 +12,6 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE};
 use hyper::{HeaderMap, Method, Request, StatusCode};
-use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
@@ -38,19 +37,16 @@ const MAX_BODIES: usize = 16 * MAX_BODY;
 /// The checks of every request, and what answers it behind them.
 pub(super) struct Gate {
     admission: Admission,
-    public: Public,
+    pub(super) public: Public,
     /// For clients that are not distinguished.
-    shared: ServerShared,
+    pub(super) shared: ServerShared,
     hosts: Vec<String>,
     bodies: Bodies,
-    endpoint: Endpoint,
+    pub(super) endpoint: Endpoint,
     /// Cancelled when the server accepts no more requests.
-    ended: CancellationToken,
-    /// haft's own, for what takes time or opens connections.
-    runtime: Handle,
+    pub(super) ended: CancellationToken,
 }
 
-/// The connection of a request.
 pub(super) struct HttpConnection {
     pub(super) place: ConnectionSlot,
     /// The local address of the request's connection.
@@ -63,42 +59,23 @@ struct Bodies {
     patience: Duration,
 }
 
-/// A body, and the room that it takes.
-struct Whole {
-    bytes: Bytes,
-    _room: Option<OwnedSemaphorePermit>,
-}
+/// The room that a body takes.
+type Room = Option<OwnedSemaphorePermit>;
 
 impl Gate {
     /// Returns a gate before `endpoint`, which waits for a body for at most `patience`. Requests are handled on the
     /// caller's runtime.
     pub(super) fn new(
-        shared: &ServerShared,
+        shared: ServerShared,
         (admission, public): (Admission, Public),
         hosts: Vec<String>,
         endpoint: Endpoint,
         patience: Duration,
     ) -> Self {
-        let (shared, bodies, runtime) = (shared.clone(), Bodies::new(patience), Handle::current());
-        Self { admission, public, shared, hosts, bodies, endpoint, ended: CancellationToken::new(), runtime }
+        let (bodies, ended) = (Bodies::new(patience), CancellationToken::new());
+        Self { admission, public, shared, hosts, bodies, endpoint, ended }
     }
 
-    /// Returns the part that answers without a token.
-    pub(super) fn public(&self) -> &Public {
-        &self.public
-    }
-
-    /// Stops accepting requests.
-    pub(super) fn end(&self) {
-        self.ended.cancel();
-    }
-
-    /// Ends every stream.
-    pub(super) fn close(&self) {
-        self.endpoint.close();
-    }
-
-    /// Answers a request.
     pub(super) async fn answer(
         &self,
         request: Request<Incoming>,
@@ -112,7 +89,7 @@ impl Gate {
 
     /// Returns the caller of a request.
     async fn admit(&self, headers: &HeaderMap) -> Result<ServerShared, Refusal> {
-        self.admission.admit(headers, &self.shared, &self.runtime).await.map_err(|denied| {
+        self.admission.admit(headers, &self.shared, &self.endpoint.runtime).await.map_err(|denied| {
             let metadata = self.public.metadata_url(headers, &self.admission);
             admission::refusal(&denied, metadata.as_deref())
         })
@@ -146,9 +123,12 @@ impl Gate {
         // Without a token, a complete request makes a connection a client's.
         let shown = self.admission.asks().then(|| begin(connection)).transpose()?;
         let (head, body) = request.into_parts();
-        let body = self.bodies.read(body).await?.of_whole_characters();
+        let (mut body, _room) = self.bodies.read(body).await?;
+        if let Cow::Owned(whole) = json::whole_characters(&body) {
+            body = whole.into();
+        }
         let busy = shown.map_or_else(|| begin(connection), Ok)?;
-        let answer = self.endpoint.answer(&head.method, &head.headers, &body.bytes, caller).await?;
+        let answer = self.endpoint.answer(&head.method, &head.headers, &body, caller).await?;
         // The connection is in use until the body is sent.
         let keep = move |error| {
             let _ = &busy;
@@ -158,31 +138,20 @@ impl Gate {
     }
 }
 
-impl Whole {
-    /// Returns this body with U+FFFD instead of invalid UTF-8.
-    fn of_whole_characters(mut self) -> Self {
-        if let Cow::Owned(whole) = json::whole_characters(&self.bytes) {
-            self.bytes = whole.into();
-        }
-        self
-    }
-}
-
 impl Bodies {
     /// Creates a budget whose bodies are awaited for at most `patience`.
     fn new(patience: Duration) -> Self {
         Self { room: Arc::new(Semaphore::new(MAX_BODIES)), patience }
     }
 
-    /// Reads a complete body.
-    async fn read(&self, body: Incoming) -> Result<Whole, Refusal> {
+    async fn read(&self, body: Incoming) -> Result<(Bytes, Room), Refusal> {
         let whole = tokio::time::timeout(self.patience, self.collect(body)).await;
         whole.unwrap_or_else(|_| {
             Err(Refusal::new(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time"))
         })
     }
 
-    async fn collect(&self, mut body: Incoming) -> Result<Whole, Refusal> {
+    async fn collect(&self, mut body: Incoming) -> Result<(Bytes, Room), Refusal> {
         let (mut bytes, mut room) = (BytesMut::new(), None);
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
@@ -197,11 +166,10 @@ impl Bodies {
             }
             bytes.extend_from_slice(&data);
         }
-        Ok(Whole { bytes: bytes.freeze(), _room: room })
+        Ok((bytes.freeze(), room))
     }
 
-    /// Reserves `bytes` more bytes.
-    fn reserve(&self, bytes: usize, room: &mut Option<OwnedSemaphorePermit>) -> Result<(), Refusal> {
+    fn reserve(&self, bytes: usize, room: &mut Room) -> Result<(), Refusal> {
         let count = u32::try_from(bytes).unwrap_or(u32::MAX);
         let more = self.room.clone().try_acquire_many_owned(count).map_err(|_| {
             let why = "too many large bodies at once; try again later";
@@ -254,12 +222,10 @@ fn is_weight_of_nothing(parameter: &str) -> bool {
     weight.is_some_and(|(_, weight)| weight.trim().parse::<f32>().is_ok_and(|weight| weight == 0.0))
 }
 
-/// Returns the answer to a body that is too large.
 fn too_large() -> Refusal {
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, format!("a body has at most {} MiB", MAX_BODY >> 20))
 }
 
-/// Begins a client's request.
 fn begin(connection: &HttpConnection) -> Result<RequestGuard, Refusal> {
     let why = "all connections are in use; try again later";
     let full = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why).and_close();

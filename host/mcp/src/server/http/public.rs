@@ -35,8 +35,8 @@ pub(super) struct Public {
     readiness: watch::Receiver<Readiness>,
     /// The time of the last request for readiness.
     asked: Lock<Option<Instant>>,
-    /// Cancelled when haft is to end.
-    ending: CancellationToken,
+    /// Cancelled when haft is to end: it is not ready from then on.
+    pub(super) ending: CancellationToken,
 }
 
 /// The missing parts of a server, for its operator.
@@ -63,11 +63,6 @@ impl Public {
         self.asked.lock().is_some_and(|asked| asked.elapsed() < WATCHED)
     }
 
-    /// Reports from now on that haft is not ready, because it is to end.
-    pub(super) fn end(&self) {
-        self.ending.cancel();
-    }
-
     /// Returns the answer if `request` is for liveness or readiness, under any host name. Lists the missing parts
     /// if `is_own`: for requests of this machine, under its own names, and not from a foreign web page.
     pub(super) fn health<B>(&self, request: &Request<B>, is_own: bool) -> Option<HttpResponse> {
@@ -82,7 +77,7 @@ impl Public {
     fn ready(&self, is_own: bool) -> HttpResponse {
         *self.asked.lock() = Some(Instant::now());
         let Readiness { mut missing, notes } = self.readiness.borrow().clone();
-        if !self.snapshots.are_complete() {
+        if !self.snapshots.now().is_complete {
             missing.insert(0, "plugins and servers are still being listed".into());
         }
         if self.ending.is_cancelled() {

@@ -5,16 +5,16 @@
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::Poll;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body, Frame};
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::header::{CACHE_CONTROL, CONNECTION, CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{Response, StatusCode};
 use rmcp::model::{
@@ -55,10 +55,8 @@ const RETRY: Duration = Duration::from_secs(3);
 /// A comment, which keeps a stream alive.
 const COMMENT: &[u8] = b":\n\n";
 
-/// The response to any request.
 pub(super) type HttpResponse = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
-/// Returns a response of `text`, which is `content_type`.
 pub(super) fn whole(status: StatusCode, content_type: &'static str, text: impl Into<Bytes>) -> HttpResponse {
     let mut answer = Response::new(Full::new(text.into()).boxed_unsync());
     *answer.status_mut() = status;
@@ -68,12 +66,10 @@ pub(super) fn whole(status: StatusCode, content_type: &'static str, text: impl I
     answer
 }
 
-/// Returns a response without a body.
 pub(super) fn empty(status: StatusCode) -> HttpResponse {
     whole(status, "", Bytes::new())
 }
 
-/// Returns a message as text.
 pub(super) fn text(message: &impl Serialize) -> Bytes {
     // Messages are strings and JSON values: they can be written, and have no line breaks.
     serde_json::to_vec(message).unwrap_or_default().into()
@@ -105,7 +101,6 @@ impl Refusal {
         self.with(CONNECTION, HeaderValue::from_static("close"))
     }
 
-    /// Returns this refusal with a header.
     pub(super) fn with(self, name: HeaderName, value: HeaderValue) -> Self {
         Self { header: Some((name, value)), ..self }
     }
@@ -166,7 +161,6 @@ pub(super) struct LastEvent {
 }
 
 impl LastEvent {
-    /// Parses the value of a header.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let (event, request) = match text.split_once('/') {
             Some((event, request)) => (event, Some(request.parse().ok()?)),
@@ -211,7 +205,6 @@ impl EventStream {
         self.state.lock().is_over
     }
 
-    /// Ends the stream.
     pub(super) fn end(&self) {
         self.state.lock().is_over = true;
         self.changed.notify_waiters();
@@ -226,7 +219,6 @@ impl EventStream {
         state.forget();
     }
 
-    /// Returns the number of bytes of its events.
     pub(super) fn size(&self) -> usize {
         self.state.lock().events.iter().map(Bytes::len).sum()
     }
@@ -267,8 +259,18 @@ impl EventStream {
         drop(state);
         self.changed.notify_waiters();
         let first = primes.then(|| self.priming(read).into());
-        let body =
-            EventBody { stream: self, reader, first, next: None, end: Box::pin(end), has_ended: false };
+        let events = stream::unfold(self.clone(), move |own| async move {
+            let next = tokio::time::timeout(PING, own.until(|| own.poll_next(reader))).await;
+            let event = next.unwrap_or(Some(Bytes::from_static(COMMENT)))?;
+            Some((event, own))
+        });
+        // Queued events are still sent after `end`.
+        let queued = stream::poll_fn(move |_| match self.poll_next(reader) {
+            Poll::Pending => Poll::Ready(None),
+            event @ Poll::Ready(_) => event,
+        });
+        let all = stream::iter(first).chain(events.take_until(end)).chain(queued);
+        let body = StreamBody::new(all.map(|event| Ok::<_, Infallible>(Frame::data(event))));
         let mut answer = Response::new(body.boxed_unsync());
         answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(EVENTS));
         headers(answer)
@@ -395,48 +397,6 @@ fn headers(mut answer: HttpResponse) -> HttpResponse {
     answer.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     answer.headers_mut().insert(UNBUFFERED, HeaderValue::from_static("no"));
     answer
-}
-
-/// The body of a response that reads a stream.
-struct EventBody {
-    stream: Arc<EventStream>,
-    reader: u64,
-    first: Option<Bytes>,
-    next: Option<Pin<Box<dyn Future<Output = Option<Bytes>> + Send>>>,
-    end: Pin<Box<dyn Future<Output = ()> + Send>>,
-    has_ended: bool,
-}
-
-impl Body for EventBody {
-    type Data = Bytes;
-    type Error = Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        if let Some(first) = self.first.take() {
-            return Poll::Ready(Some(Ok(Frame::data(first))));
-        }
-        if !self.has_ended && self.end.as_mut().poll(context).is_ready() {
-            self.has_ended = true;
-        }
-        if self.has_ended {
-            // Queued events are still sent.
-            let Poll::Ready(event) = self.stream.poll_next(self.reader) else { return Poll::Ready(None) };
-            return Poll::Ready(event.map(|event| Ok(Frame::data(event))));
-        }
-        let (stream, reader) = (self.stream.clone(), self.reader);
-        let next = self.next.get_or_insert_with(|| Box::pin(next_or_ping(stream, reader)));
-        let event = ready!(next.as_mut().poll(context));
-        self.next = None;
-        Poll::Ready(event.map(|event| Ok(Frame::data(event))))
-    }
-}
-
-async fn next_or_ping(stream: Arc<EventStream>, reader: u64) -> Option<Bytes> {
-    let next = tokio::time::timeout(PING, stream.until(|| stream.poll_next(reader))).await;
-    next.unwrap_or(Some(Bytes::from_static(COMMENT)))
 }
 
 #[cfg(test)]

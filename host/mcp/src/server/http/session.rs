@@ -59,7 +59,6 @@ const MAX_KEPT: usize = 1 << 20;
 /// Maximum size in bytes of the kept streams of all sessions: streams beyond it are not kept.
 const MAX_ALL_KEPT: usize = 64 << 20;
 
-/// The sessions of a server.
 pub(super) struct Sessions {
     most: usize,
     /// The home in the ids of sessions, if there are other replicas.
@@ -238,7 +237,6 @@ impl Home {
         Self(format!("{machine}-{port}"))
     }
 
-    /// Returns a new id of a session of this replica.
     fn session_id(&self) -> io::Result<String> {
         Ok(format!("{}{AT}{}", random::name::<{ random::KEY }>()?, self.0))
     }
@@ -338,7 +336,6 @@ impl Session {
         SessionLink { session: self.clone(), stream: self.events.clone() }
     }
 
-    /// Returns the stream of which `last` is an event.
     pub(super) fn stream(&self, last: &LastEvent) -> Option<Arc<EventStream>> {
         match last.request {
             Some(number) => self.streams.lock().all.get(&number).cloned(),

@@ -45,14 +45,15 @@ impl Folder {
         Ok(Self(folder))
     }
 
-    /// Runs `access` on a thread that may block.
+    /// Runs `access` to what is called `name` on a thread that may block.
     async fn blocking<T: Send + 'static>(
         &self,
-        access: impl FnOnce(&Self) -> io::Result<T> + Send + 'static,
+        name: &str,
+        access: impl FnOnce(&Self, &str) -> io::Result<T> + Send + 'static,
     ) -> io::Result<T> {
-        let folder = self.clone();
-        let done =
-            tokio::task::spawn_blocking(move || access(&folder).map_err(|error| named(&folder.0, &error)));
+        let (folder, name) = (self.clone(), name.to_owned());
+        let access = move || access(&folder, &name).map_err(|error| named(&folder.0, &error));
+        let done = tokio::task::spawn_blocking(access);
         done.await.unwrap_or_else(|error| Err(io::Error::other(error)))
     }
 
@@ -152,33 +153,29 @@ impl Drop for RunningFile {
 #[async_trait]
 impl Replicas for Folder {
     async fn key(&self, new: SharedKey) -> io::Result<SharedKey> {
-        self.blocking(move |folder| folder.key(&new)).await
+        self.blocking(KEY, move |folder, _| folder.key(&new)).await
     }
 
     async fn claim(&self, name: &str) -> io::Result<bool> {
-        let name = name.to_owned();
-        self.blocking(move |folder| folder.claim(&name)).await
+        self.blocking(name, Folder::claim).await
     }
 
     async fn store(&self, name: &str, state: Vec<u8>) -> io::Result<()> {
-        let name = name.to_owned();
-        self.blocking(move |folder| write(&folder.subfolder(TASKS)?, &name, &state, true)).await
+        self.blocking(name, move |folder, name| write(&folder.subfolder(TASKS)?, name, &state, true)).await
     }
 
     async fn load(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        let name = name.to_owned();
-        self.blocking(move |folder| read_state(&folder.0.join(TASKS).join(name))).await
+        self.blocking(name, |folder, name| read_state(&folder.0.join(TASKS).join(name))).await
     }
 
     async fn run(&self, name: &str, inbox: Inbox) -> io::Result<RunningTask> {
-        let name = name.to_owned();
-        let running = self.blocking(move |folder| folder.run(&name)).await?;
+        let running = self.blocking(name, Folder::run).await?;
         Ok(Box::new(AbortOnDropHandle::new(tokio::spawn(watch(running, inbox)))))
     }
 
     async fn reach(&self, name: &str, message: &[u8]) -> io::Result<bool> {
-        let (name, message) = (name.to_owned(), message.to_owned());
-        self.blocking(move |folder| folder.reach(&name, &message)).await
+        let message = message.to_owned();
+        self.blocking(name, move |folder, name| folder.reach(name, &message)).await
     }
 
     fn silence(&self) -> Duration {
@@ -263,7 +260,6 @@ fn is_expired(file: &fs::Metadata) -> bool {
     file.modified().is_ok_and(|time| time.elapsed().is_ok_and(|age| age > KEPT))
 }
 
-/// Returns whether another open file has the lock.
 fn is_locked(file: &File) -> io::Result<bool> {
     match file.try_lock_shared() {
         Ok(()) => Ok(false),

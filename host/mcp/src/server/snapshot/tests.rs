@@ -38,7 +38,7 @@ async fn callers_see_their_own_tools() {
     let whole = snapshot(&["p__a", "p__b"]).without_prefix("p__".to_owned());
     let (publisher, all) = Publisher::new(whole.with_callers([("ci".to_owned(), own(&["p__b"]))]));
     let names = |seen: &ToolSnapshots| -> Vec<String> {
-        seen.now().tools().iter().map(|tool| tool.name.clone()).collect()
+        seen.now().tools.iter().map(|tool| tool.name.clone()).collect()
     };
     let (ci, other) = (all.of_caller("ci"), all.of_caller("other"));
     assert_eq!((names(&all), names(&ci)), (vec!["a".into(), "b".into()], vec!["b".into()]));
@@ -49,7 +49,7 @@ async fn callers_see_their_own_tools() {
         publisher.publish(again.with_callers([("ci".to_owned(), own(tools))]))
     };
     assert!(!differs(&["p__b"]) && differs(&["p__a"]));
-    assert_eq!(ci.other_than(&seen).await.unwrap().tools().len(), 1);
+    assert_eq!(ci.other_than(&seen).await.unwrap().tools.len(), 1);
     assert_eq!(names(&ci), ["a"]);
 }
 
@@ -60,10 +60,10 @@ fn tools_are_found_by_the_names_that_clients_see() {
     let whole = snapshot(&names);
     let short = snapshot(&names).without_prefix("p__".to_owned());
     for (seen, snapshot) in [(["p__a", "p__b", "other"], &whole), (["a", "b", "other"], &short)] {
-        assert_eq!(snapshot.tools().len(), seen.len());
+        assert_eq!(snapshot.tools.len(), seen.len());
         for name in seen {
             let found = snapshot.find(name);
-            let listed = found.listed.and_then(|place| snapshot.tools().get(place));
+            let listed = found.listed.and_then(|place| snapshot.tools.get(place));
             assert_eq!(listed.map(|tool| tool.name.as_str()), Some(name));
             assert!(found.entry.is_some_and(|entry| entry.def().name.ends_with(name)));
         }

@@ -3,16 +3,16 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
+use std::sync::Arc;
 
 use rmcp::model::{ClientJsonRpcMessage, ErrorData, JsonRpcMessage, RequestId};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::client::Client;
-use super::{Burst, Hangup};
+use super::{Burst, Client, Hangup};
 use crate::server::message::{self, MAX_BATCH, MAX_LINE};
-use haft_core::json::{self, NoJson};
+use haft_core::json;
 use haft_core::scan::Scan;
 use haft_core::tool::inline::{self, ThreadLoad};
 
@@ -57,7 +57,7 @@ type Incoming = Result<(ClientJsonRpcMessage, usize), (Option<RequestId>, ErrorD
 pub(super) fn start(
     input: impl Input,
     client: Client,
-    (hangup, stop): (Hangup, CancellationToken),
+    (hangup, stop): (Arc<Hangup>, CancellationToken),
 ) -> io::Result<()> {
     let read = move || {
         // This thread reads, makes calls and answers them, and does nothing else.
@@ -76,7 +76,7 @@ struct Reader<I> {
     client: Client,
     burst: Burst,
     stop: CancellationToken,
-    hangup: Hangup,
+    hangup: Arc<Hangup>,
 }
 
 /// Also runs after a panic of a request: a server that does not read has to end.
@@ -100,7 +100,7 @@ impl<I: Input> Reader<I> {
                 return Ok(());
             }
             let goes_on = if line.len() > MAX_LINE {
-                let id = self.id_of_long(std::mem::take(&mut line))?;
+                let id = Scan::id_of_long(&mut self.input, std::mem::take(&mut line))?;
                 self.forward(Err((id, message::too_long())))
             } else {
                 // A last line without a newline is an incomplete message, or the complete one of a careless client.
@@ -130,22 +130,6 @@ impl<I: Input> Reader<I> {
         }
         self.burst.is_ready();
         true
-    }
-
-    /// Reads to the end of a line that begins with `beginning` without keeping it; its id.
-    fn id_of_long(&mut self, beginning: Vec<u8>) -> io::Result<Option<RequestId>> {
-        let mut scan = Scan::from_message(&beginning);
-        let mut is_end = beginning.ends_with(b"\n");
-        drop(beginning);
-        while !is_end {
-            let buffer = self.input.fill_buf()?;
-            let end = buffer.iter().position(|byte| *byte == b'\n');
-            let used = end.map_or(buffer.len(), |end| end + 1);
-            is_end = end.is_some() || buffer.is_empty();
-            scan.feed(buffer.get(..used).unwrap_or_default());
-            self.input.consume(used);
-        }
-        Ok(scan.id().filter(|_| !scan.is_answer()))
     }
 }
 
@@ -180,8 +164,10 @@ fn batch(line: &[u8]) -> Vec<Incoming> {
             let messages = batch.iter().map(|one| one.get().as_bytes());
             return messages.filter_map(|one| read(one, &Scan::from_message(one))).collect();
         }
-        Err(_) => json::read(line)
-            .map_or_else(not_json, |_| ErrorData::invalid_request("not a batch of messages", None)),
+        Err(_) => match json::read(line) {
+            Ok(_) => ErrorData::invalid_request("not a batch of messages", None),
+            Err(error) => ErrorData::parse_error(error.to_string(), None),
+        },
     };
     vec![Err((None, error))]
 }
@@ -193,8 +179,4 @@ fn read(line: &[u8], scan: &Scan) -> Option<Incoming> {
         Err(invalid) if invalid.is_unanswered => None,
         Err(invalid) => Some(Err((invalid.id, invalid.error))),
     }
-}
-
-fn not_json(error: NoJson) -> ErrorData {
-    ErrorData::parse_error(error.to_string(), None)
 }

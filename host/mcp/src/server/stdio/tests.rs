@@ -190,7 +190,7 @@ fn numbers(written: &[u8]) -> Vec<i64> {
 #[tokio::test]
 async fn answers_are_written_together_and_in_order() {
     let (sender, written) = mpsc::channel();
-    let writer = Writer::start(Ready(Written(sender)), Hangup::default()).unwrap();
+    let writer = Writer::start(Ready(Written(sender)), Arc::default()).unwrap();
     let hold = |id, ahead, bytes| writer.hold_back(&answer(id, bytes), ahead).unwrap();
     let next = || written.recv_timeout(HANG).map(|written| numbers(&written)).unwrap();
     for (id, ahead) in [(1, 3), (2, 2), (3, 1)] {
@@ -238,18 +238,18 @@ impl Output for BrokenOutput {
 /// A disconnected client is detected even if only held lines are to be written.
 #[tokio::test]
 async fn a_client_that_is_gone_is_noticed_by_what_is_held_back() {
-    let hangup = Hangup::default();
+    let hangup = Arc::<Hangup>::default();
     let writer = Writer::start(BrokenOutput, hangup.clone()).unwrap();
     writer.hold_back(&answer(1, 1), 2).unwrap();
     writer.flush_held();
-    tokio::time::timeout(HANG, hangup.client_gone()).await.unwrap();
+    tokio::time::timeout(HANG, hangup.client_gone.cancelled()).await.unwrap();
 }
 
 /// The waiting thread writes the held lines for a client that does not read.
 #[tokio::test]
 async fn what_is_held_back_is_not_waited_for() {
     let (sender, written) = mpsc::channel();
-    let writer = Writer::start(Written(sender), Hangup::default()).unwrap();
+    let writer = Writer::start(Written(sender), Arc::default()).unwrap();
     writer.hold_back(&answer(1, 1), 2).unwrap();
     writer.hold_back(&answer(2, 1), 2).unwrap();
     writer.flush_held();
@@ -293,7 +293,7 @@ impl Output for BlockedOutput {}
 #[tokio::test]
 async fn what_is_told_is_dropped_for_a_client_that_does_not_read() {
     let (open, shut) = mpsc::channel();
-    let writer = Writer::start(BlockedOutput(shut), Hangup::default()).unwrap();
+    let writer = Writer::start(BlockedOutput(shut), Arc::default()).unwrap();
     for id in 0..40 {
         writer.post(&answer(id, 1 << 20)).unwrap();
     }

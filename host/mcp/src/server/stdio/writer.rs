@@ -78,7 +78,7 @@ struct OutputState {
 
 impl Writer {
     /// Writes to `output`; notifies `hangup` when a write fails.
-    pub(super) fn start(output: impl Output, hangup: Hangup) -> io::Result<Self> {
+    pub(super) fn start(output: impl Output, hangup: Arc<Hangup>) -> io::Result<Self> {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (finished, done) = watch::channel(false);
         let output = Lock::new(OutputState { pipe: Box::new(output), held: (Vec::new(), 0) });
@@ -113,7 +113,10 @@ impl Writer {
     /// woken once for several answers.
     pub(super) fn hold_back(&self, message: &ServerJsonRpcMessage, ahead: usize) -> io::Result<()> {
         let line = line(message)?;
-        if self.0.hold_back(&line, ahead) { Ok(()) } else { self.send(line) }
+        let output = self.0.output_if_idle();
+        let is_taken =
+            output.is_some_and(|mut output| output.hold_back(&line, ahead) || output.write_at_once(&line));
+        if is_taken { Ok(()) } else { self.send(line) }
     }
 
     /// Writes the held lines.
@@ -137,11 +140,9 @@ impl Writer {
     }
 
     fn send(&self, line: Vec<u8>) -> io::Result<()> {
-        if self.0.sender.lock().is_some() && self.0.write_at_once(&line) {
-            Ok(())
-        } else {
-            self.send_to_thread(line)
-        }
+        // The thread gets an error of this write again, and handles it.
+        let is_written = || self.0.output_if_idle().is_some_and(|mut output| output.write_at_once(&line));
+        if self.0.sender.lock().is_some() && is_written() { Ok(()) } else { self.send_to_thread(line) }
     }
 
     /// Leaves a line to the thread.
@@ -170,7 +171,6 @@ impl Writer {
     }
 }
 
-/// Returns a message as a line.
 fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(message).map_err(io::Error::other)?;
     line.push(b'\n');
@@ -178,19 +178,6 @@ fn line(message: &impl Serialize) -> io::Result<Vec<u8>> {
 }
 
 impl WriterShared {
-    /// Writes a line if that does not block: nothing is queued before it, and the pipe accepts it. The thread gets
-    /// an error again, and handles it.
-    fn write_at_once(&self, line: &[u8]) -> bool {
-        self.output_if_idle().is_some_and(|mut output| output.write_at_once(line))
-    }
-
-    /// Holds a line back if fewer lines are held than calls are `ahead`; otherwise writes the held lines and this
-    /// one.
-    fn hold_back(&self, line: &[u8], ahead: usize) -> bool {
-        self.output_if_idle()
-            .is_some_and(|mut output| output.hold_back(line, ahead) || output.write_at_once(line))
-    }
-
     /// Returns the output, if nothing is queued for the thread.
     fn output_if_idle(&self) -> Option<MutexGuard<'_, OutputState>> {
         self.output.try_lock().filter(|_| self.unwritten.load(Ordering::SeqCst) == 0)
@@ -211,6 +198,7 @@ impl WriterShared {
 }
 
 impl OutputState {
+    /// Holds a line back if fewer lines are held than calls are `ahead`.
     fn hold_back(&mut self, line: &[u8], ahead: usize) -> bool {
         let (held, count) = &mut self.held;
         let is_held = *count < ahead && held.len() + line.len() <= AT_ONCE;

@@ -1,6 +1,6 @@
 //! The stored record of a task, and its status for clients.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use jiff::Timestamp;
 use rmcp::model::{
@@ -10,8 +10,9 @@ use rmcp::model::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CallAnswer, POLL};
+use super::{Answer, POLL};
 use crate::server::board::Board;
+use crate::unix_time;
 use haft_core::replicas::KEPT;
 
 /// The stored record of a task.
@@ -44,14 +45,9 @@ pub(super) enum State {
 }
 
 impl Record {
-    /// Returns the record of a task that begins now.
-    pub(super) fn begun() -> Self {
-        Self::since(now(), State::Working)
-    }
-
     /// Returns the record of a task that began at `created`.
-    pub(super) fn since(created: u64, state: State) -> Self {
-        Self { created, updated: now(), state, progress: None }
+    pub(super) fn since(created: u64, state: State, progress: Option<String>) -> Self {
+        Self { created, updated: now(), state, progress }
     }
 
     pub(super) fn encode(&self) -> Vec<u8> {
@@ -62,16 +58,6 @@ impl Record {
     /// Returns the record in `bytes`; `None` for records of another version.
     pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
         serde_json::from_slice(bytes).ok()
-    }
-
-    /// Returns the record with a message about the progress.
-    pub(super) fn with_progress(self, progress: Option<String>) -> Self {
-        Self { progress, ..self }
-    }
-
-    /// Returns the record with a new state.
-    pub(super) fn followed_by(self, state: State) -> Self {
-        Self::since(self.created, state)
     }
 
     pub(super) fn is_working(&self) -> bool {
@@ -127,7 +113,7 @@ impl State {
 
     /// Returns the state of a task with this answer; `is_cancelled`: its client cancelled it. An answer of more
     /// than `most` bytes is not stored.
-    pub(super) fn ended(answer: CallAnswer, is_cancelled: bool, most: usize) -> Self {
+    pub(super) fn ended(answer: Answer, is_cancelled: bool, most: usize) -> Self {
         let result = match answer.map(complete) {
             Ok(Some(result)) => result,
             Ok(None) => {
@@ -168,8 +154,9 @@ fn object(value: &impl Serialize) -> Option<JsonObject> {
     }
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, millis)
+/// Milliseconds since 1970.
+pub(super) fn now() -> u64 {
+    millis(unix_time())
 }
 
 fn millis(time: Duration) -> u64 {

@@ -8,7 +8,7 @@ use crate::server::replicas::Memory;
 const KEY: Fingerprint = [7; 32];
 
 /// The answer to a call comes when `end` is used.
-fn call() -> (Call, oneshot::Sender<CallAnswer>) {
+fn call() -> (Call, oneshot::Sender<Answer>) {
     let (end, answer) = oneshot::channel();
     let (board, stop) = (Arc::new(Board::default()), CancellationToken::new());
     let stopped = stop.clone();
@@ -141,7 +141,7 @@ async fn a_call_goes_on_with_its_answer() {
     assert!(required.input_requests.unwrap().contains_key("name"));
     let state = required.request_state.unwrap();
     let answers = || InputResponses::from([("name".to_owned(), accepted("Ada"))]);
-    assert!(kept::is_state(&state) && tasks.kept.take(&state, &[8; 32], answers()).is_err());
+    assert!(state.starts_with(STATE) && tasks.kept.take(&state, &[8; 32], answers()).is_err());
     let call = tasks.kept.take(&state, &KEY, answers()).unwrap();
     assert!(tasks.kept.take(&state, &KEY, answers()).is_err(), "it was used");
     assert_eq!(asking.await.unwrap().unwrap().content.unwrap()["name"], "Ada");
@@ -161,13 +161,13 @@ async fn no_caller_takes_the_places_of_others() {
         kept.keep((!caller.is_empty()).then(|| caller.into()), KEY, call)
     };
     let first = keep("ada").unwrap();
-    for _ in 1..kept::MAX_OF_CALLER {
+    for _ in 1..MAX_OF_CALLER {
         keep("ada").unwrap();
     }
     let refused = keep("ada").unwrap_err();
     assert!(refused.message.contains("too many calls wait"), "{refused:?}");
     keep("bob").unwrap();
-    for _ in 0..=kept::MAX_OF_CALLER {
+    for _ in 0..=MAX_OF_CALLER {
         keep("").unwrap();
     }
     let ServerResult::InputRequiredResult(first) = first else { panic!("{first:?}") };
@@ -193,7 +193,8 @@ async fn a_question_that_nobody_waits_for_is_not_open() {
 /// RP03: an answer that is too large to store is reported, and no answer is truncated.
 #[test]
 fn an_answer_beyond_the_bound_is_not_kept() {
-    let ended = |most| Record::since(0, State::ended(Ok(answer("done")), false, most)).detailed("x").payload;
+    let ended =
+        |most| Record::since(0, State::ended(Ok(answer("done")), false, most), None).detailed("x").payload;
     assert!(matches!(ended(1000), TaskPayload::Completed { .. }));
     let TaskPayload::Failed { error } = ended(10) else { panic!() };
     assert!(error["message"].as_str().unwrap().contains("the call has ended"), "{error:?}");

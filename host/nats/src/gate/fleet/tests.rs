@@ -139,13 +139,13 @@ fn what_one_name_makes_up_is_bounded() {
     for at in 1..MAX_NAMESAKES {
         fleet.has(&beat(&at.to_string(), 1, 0), labels(), &large(at));
     }
-    let known = fleet.list().iter().filter(|(.., tools)| !tools.is_empty()).count();
+    let known = fleet.list().iter().filter(|worker| !worker.tools.is_empty()).count();
     assert_eq!(
         known,
         MAX_ALL_TOOLS / MAX_TOOLS,
         "one that is small, and as many large ones as there is room for"
     );
     fleet.has(&beat("15", 1, 0), labels(), &large(1));
-    let known = fleet.list().iter().filter(|(.., tools)| !tools.is_empty()).count();
+    let known = fleet.list().iter().filter(|worker| !worker.tools.is_empty()).count();
     assert_eq!(known, MAX_ALL_TOOLS / MAX_TOOLS + 1, "what is the same is kept once");
 }

@@ -1,3 +1,4 @@
+use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 
@@ -6,6 +7,7 @@ use flate2::write::DeflateEncoder;
 use rawzip::path::EntryPath;
 use rawzip::{ZipArchiveWriter, ZipDataWriter};
 
+use super::super::{Form, unpack_whole};
 use super::*;
 
 /// Creates an archive of files: path, mode and content; content of more than ten bytes is compressed.
@@ -36,7 +38,7 @@ fn unpacked(bytes: &[u8]) -> (tempfile::TempDir, Result<(), String>) {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("archive");
     fs::write(&file, bytes).unwrap();
-    let done = unpack(&file, &place.path().join("to")).map_err(|error| error.to_string());
+    let done = unpack_whole(&file, Form::Zip, &place.path().join("to")).map_err(|error| error.to_string());
     (place, done)
 }
 

@@ -10,12 +10,10 @@ use super::ForeignError;
 /// The versions that are read.
 const VERSIONS: [&str; 2] = ["0.3", "0.4"];
 
-/// Returns Node.js's name of this system.
 fn platform() -> &'static str {
     if std::env::consts::OS == "macos" { "darwin" } else { std::env::consts::OS }
 }
 
-/// manifest.json.
 #[derive(Debug, Deserialize)]
 pub(super) struct Manifest {
     #[serde(rename = "manifest_version")]
@@ -46,7 +44,6 @@ pub(super) struct Server {
     mcp_config: Option<Run>,
 }
 
-/// The runtime of the server.
 #[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Kind {
@@ -56,13 +53,14 @@ pub(super) enum Kind {
     Uv,
 }
 
-#[derive(Clone, Debug, Deserialize)]
-struct Run {
-    command: String,
+/// The start of the server.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Run {
+    pub(super) command: String,
     #[serde(default)]
-    args: Vec<String>,
+    pub(super) args: Vec<String>,
     #[serde(default)]
-    env: BTreeMap<String, String>,
+    pub(super) env: BTreeMap<String, String>,
     #[serde(default)]
     platform_overrides: BTreeMap<String, Override>,
 }
@@ -74,20 +72,11 @@ struct Override {
     env: Option<BTreeMap<String, String>>,
 }
 
-/// The start of the server on this system.
-#[derive(Debug)]
-pub(super) struct Started {
-    pub(super) command: String,
-    pub(super) args: Vec<String>,
-    pub(super) env: Vec<(String, String)>,
-}
-
 #[derive(Debug, Default, Deserialize)]
 struct Compatibility {
     platforms: Option<Vec<String>>,
 }
 
-/// A setting.
 #[derive(Debug, Deserialize)]
 pub(super) struct Field {
     #[serde(rename = "type")]
@@ -139,35 +128,26 @@ impl Manifest {
         Err(ForeignError::Unsupported(haft_core::report::plain(&text)))
     }
 
-    /// Returns the start of the server on this system.
-    pub(super) fn run(&self) -> Started {
-        let Some(run) = self.server.mcp_config.clone() else {
-            let command = match self.server.kind {
-                Kind::Node => "node",
-                Kind::Python | Kind::Uv => "python3",
-                Kind::Binary => {
-                    return Started {
-                        command: self.server.entry_point.clone(),
-                        args: Vec::new(),
-                        env: Vec::new(),
-                    };
-                }
+    pub(super) fn run(&self) -> Run {
+        let Some(mut run) = self.server.mcp_config.clone() else {
+            let entry = &self.server.entry_point;
+            let (command, args) = match self.server.kind {
+                Kind::Node => ("node", vec![format!("{}/{entry}", super::FOLDER)]),
+                Kind::Python | Kind::Uv => ("python3", vec![format!("{}/{entry}", super::FOLDER)]),
+                Kind::Binary => (entry.as_str(), Vec::new()),
             };
-            let args = vec![format!("{}/{}", super::FOLDER, self.server.entry_point)];
-            return Started { command: command.to_owned(), args, env: Vec::new() };
+            return Run { command: command.to_owned(), args, ..Run::default() };
         };
-        let other = run.platform_overrides.get(platform());
-        let mut env = run.env;
-        env.extend(other.and_then(|other| other.env.clone()).unwrap_or_default());
-        Started {
-            command: other.and_then(|other| other.command.clone()).unwrap_or(run.command),
-            args: other.and_then(|other| other.args.clone()).unwrap_or(run.args),
-            env: env.into_iter().collect(),
+        if let Some(own) = run.platform_overrides.remove(platform()) {
+            run.env.extend(own.env.unwrap_or_default());
+            run.command = own.command.unwrap_or(run.command);
+            run.args = own.args.unwrap_or(run.args);
         }
+        run
     }
 
     /// Returns the words after the command. Of a server that uv would run, those after its file: haft runs the file itself.
-    pub(super) fn words<'r>(&self, run: &'r Started) -> &'r [String] {
+    pub(super) fn words<'r>(&self, run: &'r Run) -> &'r [String] {
         if self.server.kind != Kind::Uv {
             return &run.args;
         }

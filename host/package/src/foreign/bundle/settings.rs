@@ -7,34 +7,19 @@ use std::path::Path;
 
 use haft_core::report::plain;
 use haft_core::secret::is_credential;
-use haft_manifest::Variable;
+use haft_manifest::TextOrSecret;
 use serde_json::Value as Json;
 
+use super::super::{Value, missing, secret_source, source_text};
+use super::ForeignError;
 use super::manifest::{Field, FieldKind, Manifest};
-use super::{Env, ForeignError};
 use crate::{Foreign, SecretField};
 
-/// The values of all settings with a value.
 #[derive(Debug)]
 pub(super) struct Settings<'a> {
     values: BTreeMap<&'a str, Value>,
     /// `${HOME}` and the like.
     places: Vec<(String, String)>,
-}
-
-#[derive(Clone, Debug)]
-enum Value {
-    Texts(Vec<String>),
-    /// The source of a sensitive setting.
-    Secret(Env),
-}
-
-/// A word or the value of a variable.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Word {
-    Text(String),
-    /// The source of a sensitive value.
-    Secret(Env),
 }
 
 impl<'a> Settings<'a> {
@@ -54,7 +39,7 @@ impl<'a> Settings<'a> {
             return Err(ForeignError::Setting { key: key.clone(), known: fields.keys().cloned().collect() });
         }
         let mut settings = Self { values: BTreeMap::new(), places: places(home) };
-        let (mut missing, mut secrets) = (Vec::new(), Vec::new());
+        let (mut absent, mut secrets) = (Vec::new(), Vec::new());
         for (key, field) in fields {
             let given: Vec<String> = foreign.values(key).map(str::to_owned).collect();
             let variables = manifest.variables_of(key);
@@ -66,31 +51,29 @@ impl<'a> Settings<'a> {
                 continue;
             }
             let value = if is_sensitive {
-                place(key, field, &given, variables.first())?.map(Value::Secret)
+                let own = variables.first().cloned().unwrap_or_else(|| key.to_uppercase());
+                secret_source(key, &given, field.required.then_some(own.as_str()))?.map(Value::Secret)
             } else {
                 settings.texts(key, field, given)?.map(Value::Texts)
             };
             match value {
                 Some(value) => drop(settings.values.insert(key, value)),
-                None if field.required => missing.push(described(key, field)),
+                None if field.required => absent.push(missing(key, field.title.as_ref())),
                 None => {}
             }
         }
-        match (missing.is_empty(), secrets.is_empty()) {
+        match (absent.is_empty(), secrets.is_empty()) {
             (true, true) => Ok(settings),
             (true, false) => Err(ForeignError::Secrets { server: manifest.name.clone(), fields: secrets }),
-            (false, _) => Err(ForeignError::Missing(missing)),
+            (false, _) => Err(ForeignError::Missing(absent)),
         }
     }
 
     /// Returns notes with the sources of the sensitive values.
     pub(super) fn notes(&self) -> Vec<String> {
         let note = |(key, value): (&&str, &Value)| {
-            let place = match value {
-                Value::Secret(Env::Variable { env }) => format!("the variable `{env}`"),
-                Value::Secret(Env::Keyring { keyring }) => format!("the keyring's entry `{keyring}`"),
-                Value::Secret(Env::Text(_)) | Value::Texts(_) => return None,
-            };
+            let Value::Secret(source) = value else { return None };
+            let place = source_text(source);
             Some(format!("`{}` is the value of {place} when the server starts", plain(key)))
         };
         self.values.iter().filter_map(note).collect()
@@ -107,16 +90,16 @@ impl<'a> Settings<'a> {
     }
 
     /// Returns the value of a variable of the server; `None` if a setting in it has no value.
-    pub(super) fn variable(&self, name: &str, text: &str) -> Result<Option<Word>, ForeignError> {
+    pub(super) fn variable(&self, name: &str, text: &str) -> Result<Option<TextOrSecret>, ForeignError> {
         if let Some(Value::Secret(place)) = self.whole(text).and_then(|key| self.values.get(key)) {
-            return Ok(Some(Word::Secret(place.clone())));
+            return Ok(Some(TextOrSecret::Secret(place.clone())));
         }
         let filled = self.filled(text)?;
         if is_credential(name) && filled.as_ref().is_some_and(|text| !text.is_empty()) {
             let text = format!("its manifest contains a secret: `{}`", plain(name));
             return Err(ForeignError::Unsupported(text));
         }
-        Ok(filled.map(Word::Text))
+        Ok(filled.map(TextOrSecret::Text))
     }
 
     /// Returns the setting that a complete text consists of.
@@ -183,7 +166,6 @@ impl<'a> Settings<'a> {
         Ok((!given.is_empty()).then_some(given))
     }
 
-    /// Returns the values that the author gave a setting.
     fn default(&self, field: &Field) -> Vec<String> {
         let text = |value: &Json| match value {
             Json::String(text) => {
@@ -201,40 +183,6 @@ impl<'a> Settings<'a> {
     }
 }
 
-/// Returns the source of a sensitive value: the one in the source text, or the variable with the server's own name
-/// for it.
-fn place(
-    key: &str,
-    field: &Field,
-    given: &[String],
-    own: Option<&String>,
-) -> Result<Option<Env>, ForeignError> {
-    let wrong = || ForeignError::Value {
-        key: plain(key),
-        why: format!(
-            "it is sensitive and is never stored in a file: put it into a variable and use `--set \
-             {}=env:NAME`",
-            plain(key)
-        ),
-    };
-    match given {
-        [] if field.required => {
-            let own = own.cloned().unwrap_or_else(|| key.to_uppercase());
-            let variable: Variable = own.parse().map_err(|_| wrong())?;
-            Ok(Some(Env::variable(variable.as_str())))
-        }
-        [] => Ok(None),
-        [one] => Env::secret(one).ok_or_else(wrong).map(Some),
-        _ => Err(wrong()),
-    }
-}
-
-fn described(key: &str, field: &Field) -> String {
-    let title = field.title.as_ref().map(|title| format!(" ({})", plain(title))).unwrap_or_default();
-    format!("`{}`{title}", plain(key))
-}
-
-/// Returns the directories that a text may name.
 fn places(home: &Path) -> Vec<(String, String)> {
     let below = |folder: &str| home.join(folder).display().to_string();
     let named = |name: &str, path: String| (format!("${{{name}}}"), path);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Deserialize;
 
 use super::{COMPILING, ForeignError, Uv, io_error, put, read};
-use crate::archive::{self, Form};
+use crate::archive;
 use crate::runner::{MAX_OUTPUT, ProgramError, Runner};
 use crate::{Digest, Fetching, MAX_SIZE, download, folder, listing};
 
@@ -48,7 +48,6 @@ else:
 os.write(answer, json.dumps(said).encode())
 ";
 
-/// A source distribution that was built.
 #[derive(Debug)]
 pub(super) struct Built {
     /// The requirement: the name, possibly with versions.
@@ -67,7 +66,6 @@ impl Built {
         ["--find-links".to_owned(), self.folder.to_string_lossy().into_owned()]
     }
 
-    /// Returns the note for the user.
     pub(super) fn note(&self) -> String {
         format!(
             "`{} {}` has no wheel: it was built from its sources: its code ran in the sandbox, without network",
@@ -75,7 +73,6 @@ impl Built {
         )
     }
 
-    /// Returns a line for the lock.
     pub(super) fn line(&self) -> String {
         format!(
             "# {}=={} was built from its source distribution, sha256:{}\n",
@@ -83,7 +80,6 @@ impl Built {
         )
     }
 
-    /// Reports whether the wheel was built for this requirement.
     pub(super) fn is_of(&self, requirement: &str) -> bool {
         self.requirement == requirement
     }
@@ -212,7 +208,6 @@ async fn sources(
         )));
     }
     let unpacked = match archive::form(&file).map_err(io_error("read", &file))? {
-        Some(Form::Zip) => archive::zip::unpack(&file, &to),
         Some(form) => archive::unpack_whole(&file, form, &to),
         None => {
             return Err(ForeignError::Unsupported("its source distribution is not an archive".to_owned()));
@@ -222,7 +217,6 @@ async fn sources(
     only_folder(&to)
 }
 
-/// Returns the only folder of a source distribution.
 fn only_folder(to: &Path) -> Result<PathBuf, ForeignError> {
     let entries = fs::read_dir(to).map_err(io_error("list", to))?.filter_map(Result::ok);
     match entries.collect::<Vec<_>>().as_slice() {
@@ -252,7 +246,6 @@ fn parsed<T: serde::de::DeserializeOwned>(file: &str, text: &str) -> Result<T, F
     toml::from_str(text).map_err(|error| ForeignError::Unreadable { file: file.to_owned(), why: why(error) })
 }
 
-/// A build.
 struct Build<'a> {
     uv: &'a Uv<'a>,
     /// The directory in which uv installs the build dependencies, which the package's code reads.
@@ -285,7 +278,6 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Installs the build dependencies, from wheels.
     async fn need(&self, kind: &str, requirements: &[String]) -> Result<(), ForeignError> {
         if requirements.is_empty() {
             return Ok(());

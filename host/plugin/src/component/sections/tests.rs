@@ -74,7 +74,7 @@ fn a_real_component_is_seen_through() {
 fn what_is_too_large_or_malformed_is_left_out_and_told() {
     let sections = read(&component(&[
         custom(WIT_SECTION, &vec![0; MAX_WIT + 1]),
-        custom(PROGRAM_SECTION, &vec![b'x'; MAX_PROGRAM + 1]),
+        custom(PROGRAM_SECTION, &vec![b'x'; MAX_OUTERMOST + 1]),
         custom(PROGRAM_SECTION, b"\xff"),
         custom(ACT_SECTION, b"\xff"),
         custom("producers", b"\xff\xff"),
@@ -100,7 +100,7 @@ fn what_is_too_large_or_malformed_is_left_out_and_told() {
 #[test]
 fn a_file_of_nothing_but_sections_is_refused() {
     let nothing = custom("", b"").repeat(MAX_SECTIONS);
-    assert_eq!(read(&component(&[nothing])), Err(SectionsError::TooMany));
+    assert!(matches!(read(&component(&[nothing])), Err(LoadError::TooMany(MAX_SECTIONS))));
     let many = custom("x", b"").repeat(10_000);
     assert_eq!(read(&component(&[many])).unwrap().custom.len(), MAX_CUSTOM);
     let wits = custom(WIT_SECTION, b"x").repeat(1000);
@@ -112,7 +112,7 @@ fn a_file_of_nothing_but_sections_is_refused() {
 #[test]
 fn what_is_no_component_is_named() {
     assert_eq!(read(b"").unwrap_err().to_string(), "not a WebAssembly component: the file is empty");
-    assert_eq!(read(MODULE), Err(SectionsError::CoreModule));
+    assert!(matches!(read(MODULE), Err(LoadError::CoreModule)));
     let script = read(b"#!/bin/sh").unwrap_err().to_string();
     assert_eq!(script, "not a WebAssembly component: it does not begin with the bytes `\\0asm`");
 }

@@ -55,7 +55,6 @@ fn number(number: &Number) -> Cbor {
     Cbor::Float(float)
 }
 
-/// Returns the entry of a map.
 pub(super) fn field<'a>(value: &'a Cbor, name: &str) -> Option<&'a Cbor> {
     let entries = value.as_map()?;
     entries.iter().find(|(key, _)| key.as_text() == Some(name)).map(|(_, value)| value)
@@ -90,11 +89,7 @@ pub(super) fn json(value: &Cbor) -> Value {
 }
 
 fn integer(number: i128) -> Value {
-    match (i64::try_from(number), u64::try_from(number)) {
-        (Ok(number), _) => number.into(),
-        (_, Ok(number)) => number.into(),
-        _ => number.to_string().into(),
-    }
+    Number::from_i128(number).map_or_else(|| number.to_string().into(), Value::Number)
 }
 
 #[cfg(test)]

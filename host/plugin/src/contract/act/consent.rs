@@ -18,19 +18,16 @@ use tracing::Level;
 use wasmtime::component::{Accessor, ComponentType, Lift, Linker, Lower};
 
 use super::cbor::{self, field};
-use super::declared::DeclaredClass;
+use super::metadata::DeclaredClass;
 use super::shapes::Metadata;
 use crate::call::Call;
-use crate::options::Belongings;
+use crate::options::{Belongings, Config};
 use crate::wasi::capability::{Capability, HasCapability, NewGuest, View};
-use crate::wasi::config::Config;
 use haft_core::grant::Reach;
 use haft_core::report::plain;
 
-/// The interface of leave.
 const CONSENT: &str = "act:consent/consent-authority@0.1.0";
 
-/// The interface of secrets.
 const CREDENTIALS: &str = "act:credentials/store@0.1.0";
 
 /// The classes of WASI, which haft checks at each access.
@@ -171,7 +168,6 @@ impl View<'_, Consent> {
         if leave.is_ok() { Decision::Allow } else { Decision::Deny }
     }
 
-    /// Returns the names of the secrets that the component may request.
     fn listed(&self) -> Vec<SecretInfo> {
         let config = self.own.config.iter().filter(|_| self.has_secrets());
         let info = |key: &str| SecretInfo {
@@ -203,7 +199,6 @@ impl View<'_, Consent> {
         Ok(Secret { kind: OPAQUE.into(), fields: vec![(VALUE.into(), value)] })
     }
 
-    /// Returns whether the component declares that it requests secrets.
     fn has_secrets(&self) -> bool {
         self.own.classes.iter().any(|declared| declared.class == CLASS_OF_SECRETS)
     }

@@ -3,7 +3,7 @@
 
 use super::shapes::{Event, Failure, Part};
 use super::{cbor, shapes};
-use crate::contract::answer::{Output, Piece, Structured};
+use crate::contract::guest::{Output, Piece, Structured};
 use haft_core::call::Attachment;
 use haft_core::tool::ToolError;
 
@@ -36,14 +36,10 @@ fn failed(failure: &Failure, output: &Output, no_session: Option<&str>) -> ToolE
     if failure.kind == "std:invalid-args" {
         return ToolError::InvalidArguments(message);
     }
-    let texts = output.pieces.iter().filter_map(|piece| match piece {
-        Piece::Text(text) => Some(text.clone()),
-        Piece::Binary(_) => None,
-    });
-    ToolError::ExecutionFailed(texts.chain([message]).collect::<Vec<_>>().join("\n"))
+    let lines: Vec<&str> = output.texts().chain([message.as_str()]).collect();
+    ToolError::ExecutionFailed(lines.join("\n"))
 }
 
-/// Returns the text of a failure; its kind if it has none.
 pub(super) fn message(failure: &Failure) -> String {
     let text = text_of(failure);
     match failure.kind.as_str() {

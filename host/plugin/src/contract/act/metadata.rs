@@ -2,9 +2,10 @@
 //! Requested capabilities are shown to the person who installs the component; they grant nothing.
 
 use ciborium::Value;
+use serde::{Deserialize, Serialize};
 
-use super::cbor::field;
-use super::declared::DeclaredClass;
+use super::cbor::{self, field};
+use super::shapes::localized;
 
 /// A component's metadata. All texts in it are untrusted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -19,7 +20,6 @@ pub struct ActMetadata {
     pub language: Option<String>,
     /// The requested capabilities.
     pub capabilities: Vec<Asked>,
-    /// The classes of actions that it declares.
     pub(crate) classes: Vec<DeclaredClass>,
 }
 
@@ -63,7 +63,9 @@ impl ActMetadata {
         Ok(Self {
             name: text("name").ok_or("no `std.name`")?,
             version: text("version").ok_or("no `std.version`")?,
-            description: field(std, "description").and_then(|value| in_language(value, language.as_deref())),
+            description: field(std, "description")
+                .and_then(|value| localized(value, language.as_deref()))
+                .map(shortened),
             capabilities: field(std, "capabilities").map(asked).unwrap_or_default(),
             classes: field(std, "capabilities").map(DeclaredClass::all).unwrap_or_default(),
             language,
@@ -75,27 +77,24 @@ fn shortened(text: &str) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// Returns a localized text: plain, or a map from language to text.
-fn in_language(value: &Value, language: Option<&str>) -> Option<String> {
-    if let Some(text) = value.as_text() {
-        return Some(shortened(text));
-    }
-    let texts: Vec<(&str, &str)> =
-        value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?))).collect();
-    crate::contract::act::shapes::choose_language(&texts, language).map(shortened)
+/// Returns the entries of a table that have a text as their name.
+fn named(table: &Value) -> impl Iterator<Item = (&str, &Value)> {
+    let entries = table.as_map().map(Vec::as_slice).unwrap_or_default();
+    entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)))
+}
+
+/// Returns the constraints of a capability: by the specification's key, or the key that its own packer writes (0.14).
+fn constraints(capability: &Value) -> Option<&Vec<Value>> {
+    let list = |word| field(capability, word).and_then(Value::as_array);
+    list("allow").or_else(|| list("constraints"))
 }
 
 fn asked(capabilities: &Value) -> Vec<Asked> {
-    let entries = capabilities.as_map().map(Vec::as_slice).unwrap_or_default();
-    let named = entries.iter().filter_map(|(name, value)| Some((name.as_text()?, value)));
-    named.flat_map(|(name, value)| capability(name, value)).take(MAX_ASKED).collect()
+    named(capabilities).flat_map(|(name, value)| capability(name, value)).take(MAX_ASKED).collect()
 }
 
 fn capability(name: &str, value: &Value) -> Vec<Asked> {
-    // The specification's key, and the key that its own packer writes (0.14).
-    let list = |word| field(value, word).and_then(Value::as_array);
-    let allow = list("allow").or_else(|| list("constraints"));
-    match (name, allow) {
+    match (name, constraints(value)) {
         ("wasi:filesystem", Some(allow)) => allow.iter().filter_map(files).take(MAX_ASKED).collect(),
         ("wasi:http", Some(allow)) => allow.iter().filter_map(host).take(MAX_ASKED).collect(),
         _ => vec![Asked::Other(shortened(name))],
@@ -117,14 +116,100 @@ fn host(entry: &Value) -> Option<Asked> {
     Some(Asked::Host { host, ports })
 }
 
+// The classes of actions for which a component declares that it may request consent (ACT-CONSENT, section 3). A request
+// for an undeclared class is refused, regardless of program.toml.
+
+/// Maximum number of classes of one component, and of constraints of one class.
+const MAX_CLASSES: usize = 200;
+
+/// Maximum size in bytes of a pattern, and of the compared text: the time of a comparison grows with both.
+const MAX_PATTERN: usize = 500;
+
+/// A class of actions, as its component declares it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DeclaredClass {
+    /// The name, such as `db:drop`.
+    pub(crate) class: String,
+    /// The component's own constraints. If there are any, one must match. A constraint matches if all of its
+    /// patterns match, each for the subject that it names.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    allow: Vec<Vec<(String, String)>>,
+}
+
+impl DeclaredClass {
+    /// Returns the classes in a component's table of capabilities. Omits names with a wildcard.
+    pub(super) fn all(capabilities: &Value) -> Vec<Self> {
+        let concrete = named(capabilities)
+            .filter(|(name, _)| !name.is_empty() && name.len() <= MAX_PATTERN && !name.contains('*'));
+        concrete.map(|(name, value)| Self::new(name, value)).take(MAX_CLASSES).collect()
+    }
+
+    fn new(class: &str, table: &Value) -> Self {
+        let allow = constraints(table).into_iter().flatten().map(patterns).take(MAX_CLASSES).collect();
+        Self { class: class.to_owned(), allow }
+    }
+
+    /// Returns whether an action with this `key` and these further arguments, in CBOR, was declared.
+    pub(super) fn admits(&self, key: &str, arguments: &[u8]) -> bool {
+        if self.allow.is_empty() {
+            return true;
+        }
+        let arguments = cbor::read(arguments);
+        let of = |name: &str| match name {
+            // Never from the arguments: the displayed key is compared.
+            "key" => Some(key),
+            other => field(arguments.as_ref()?, other).and_then(Value::as_text),
+        };
+        let fits = |(name, pattern): &(String, String)| of(name).is_some_and(|text| is_match(pattern, text));
+        self.allow.iter().any(|constraint| !constraint.is_empty() && constraint.iter().all(fits))
+    }
+}
+
+fn patterns(constraint: &Value) -> Vec<(String, String)> {
+    let text = |value: &Value| value.as_text().unwrap_or("\0").to_owned();
+    named(constraint).map(|(name, value)| (name.to_owned(), text(value))).take(MAX_CLASSES).collect()
+}
+
+/// Returns whether `pattern` matches `text`; `*` matches any characters and `?` one.
+fn is_match(pattern: &str, text: &str) -> bool {
+    if pattern.len() > MAX_PATTERN || text.len() > MAX_PATTERN {
+        return false;
+    }
+    let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
+    // Which beginnings of the text the pattern so far fits.
+    let mut fitting = vec![false; text.len() + 1];
+    if let Some(first) = fitting.first_mut() {
+        *first = true;
+    }
+    for part in pattern {
+        let mut before = false;
+        for (place, fits) in fitting.iter_mut().enumerate() {
+            let own = place.checked_sub(1).and_then(|last| text.get(last));
+            let was = *fits;
+            *fits = match part {
+                '*' => was || before,
+                '?' => own.is_some() && before,
+                other => own == Some(&other) && before,
+            };
+            // After a star any rest of the text matches.
+            before = if part == '*' { *fits } else { was };
+        }
+    }
+    fitting.last().copied().unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn cbor(value: &serde_json::Value) -> Vec<u8> {
+    fn encoded(value: &serde_json::Value) -> Vec<u8> {
         let mut bytes = Vec::new();
         ciborium::into_writer(value, &mut bytes).unwrap();
         bytes
+    }
+
+    fn value_of(value: &serde_json::Value) -> Value {
+        ciborium::from_reader(encoded(value).as_slice()).unwrap()
     }
 
     #[test]
@@ -132,7 +217,7 @@ mod tests {
         let capabilities_under = |word: &str| {
             let capabilities = serde_json::json!({ "wasi:http": { word: [{ "host": "a.test" }] } });
             let std = serde_json::json!({ "name": "a", "version": "1", "capabilities": capabilities });
-            ActMetadata::decode(&cbor(&serde_json::json!({ "std": std }))).unwrap().capabilities
+            ActMetadata::decode(&encoded(&serde_json::json!({ "std": std }))).unwrap().capabilities
         };
         assert_eq!(capabilities_under("allow"), [Asked::Host { host: "a.test".into(), ports: Vec::new() }]);
         assert_eq!(capabilities_under("constraints"), capabilities_under("allow"));
@@ -141,7 +226,7 @@ mod tests {
 
     #[test]
     fn a_description_says_what_is_asked_for() {
-        let metadata = ActMetadata::decode(&cbor(&serde_json::json!({ "std": {
+        let metadata = ActMetadata::decode(&encoded(&serde_json::json!({ "std": {
             "name": "weather", "version": "1.2.0", "default-language": "de",
             "description": { "en": "Weather", "de": "Wetter" },
             "capabilities": {
@@ -172,11 +257,49 @@ mod tests {
             (serde_json::json!({ "std": {} }), "no `std.name`"),
             (serde_json::json!({ "std": { "name": "x", "version": 1 } }), "no `std.version`"),
         ] {
-            assert_eq!(ActMetadata::decode(&cbor(&value)).unwrap_err(), problem);
+            assert_eq!(ActMetadata::decode(&encoded(&value)).unwrap_err(), problem);
         }
         assert_eq!(ActMetadata::decode(b"\x9f").unwrap_err(), "not CBOR");
         // Endless arrays, and an array that declares 2^60 entries.
         assert_eq!(ActMetadata::decode(&[0x81; 10_000]).unwrap_err(), "not CBOR");
         assert_eq!(ActMetadata::decode(&[0x9b, 0x10, 0, 0, 0, 0, 0, 0, 0]).unwrap_err(), "not CBOR");
+    }
+
+    #[test]
+    fn patterns_fit_whole_texts() {
+        for (pattern, text, fits) in [
+            ("", "", true),
+            ("*", "", true),
+            ("*", "anything", true),
+            ("test_*", "test_one", true),
+            ("test_*", "a_test_one", false),
+            ("a*b*c", "a1b2c", true),
+            ("a*b*c", "a1c2b", false),
+            ("?", "ж", true),
+            ("?", "", false),
+            ("a", "ab", false),
+            ("aa*aa", "aaa", false),
+        ] {
+            assert_eq!(is_match(pattern, text), fits, "{pattern} {text}");
+        }
+        assert!(!is_match("*", &"x".repeat(501)));
+    }
+
+    #[test]
+    fn a_class_is_bound_by_what_it_declares() {
+        let classes = DeclaredClass::all(&value_of(&serde_json::json!({
+            "db:read": {},
+            "db:drop": { "allow": [{ "key": "test_*", "table": "e*" }] },
+            "db:odd": { "allow": [{ "key": 7 }] },
+            "db:*": {},
+        })));
+        let class = |name: &str| classes.iter().find(|class| class.class == name);
+        assert!(class("db:*").is_none());
+        assert!(class("db:read").unwrap().admits("anything", b""));
+        let arguments = cbor::encode(&serde_json::json!({ "table": "events", "key": "test_x" }));
+        let drop = class("db:drop").unwrap();
+        assert!(drop.admits("test_a", &arguments) && !drop.admits("prod", &arguments));
+        assert!(!drop.admits("test_a", b"") && !drop.admits("test_a", b"\xff"));
+        assert!(!class("db:odd").unwrap().admits("7", b""));
     }
 }

@@ -1,6 +1,7 @@
 //! Rust types of the values that `act:tools` components take and return (`act:tools@0.1` and `@0.2`, `act:sessions`, `act:core@0.4`). wasmtime
 //! checks them against the component's own types.
 
+use ciborium::Value as Cbor;
 use wasmtime::component::{ComponentType, Lift, StreamReader, TypedFunc};
 
 /// Annotations: names, and CBOR.
@@ -90,13 +91,20 @@ pub(super) type ListTools = TypedFunc<(Metadata,), (Result<ListToolsResponse, Fa
 /// `call-tool`: takes the tool's name, its arguments in CBOR, and metadata.
 pub(super) type CallTool = TypedFunc<(String, Vec<u8>, Metadata), (CallResponse,)>;
 
-// Localized texts of `act:tools` components: selects one of several languages.
-
 /// Returns the text in English, which models know best; else in the component's own language; else the first.
-pub(super) fn choose_language<'a>(texts: &[(&str, &'a str)], language: Option<&str>) -> Option<&'a str> {
+fn choose_language<'a>(texts: &[(&str, &'a str)], language: Option<&str>) -> Option<&'a str> {
     let tagged = |language_tag: &str| texts.iter().find(|(tag, _)| matches(tag, language_tag));
     let found = tagged("en").or_else(|| language.and_then(tagged)).or_else(|| texts.first());
     found.map(|(_, text)| *text)
+}
+
+/// Returns a localized text in CBOR: plain, or a map from language to text.
+pub(super) fn localized<'a>(value: &'a Cbor, language: Option<&str>) -> Option<&'a str> {
+    if let Some(text) = value.as_text() {
+        return Some(text);
+    }
+    let texts = value.as_map()?.iter().filter_map(|(tag, text)| Some((tag.as_text()?, text.as_text()?)));
+    choose_language(&texts.collect::<Vec<_>>(), language)
 }
 
 pub(super) fn localized_text(text: &Localized) -> &str {

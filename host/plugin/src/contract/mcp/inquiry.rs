@@ -6,13 +6,10 @@
 //! refuses `initialize` may support the stateless protocol.
 
 use serde_json::{Map, Value, json};
-use wasmtime::Store;
 
-use super::message::Failure;
-use super::server::{Manner, Sessions};
+use super::message::{Failure, GREETING, Manner, STATELESS, Sessions};
 use super::session::{Channel, Session};
 use crate::component::listing::{ListedTool, MAX_DESCRIPTION, MAX_TITLE, MAX_TOOLS};
-use crate::instance::state::GuestState;
 use haft_core::call::Hints;
 use haft_core::tool::Schema;
 
@@ -32,17 +29,14 @@ pub(super) struct Inquiry {
     pages: usize,
 }
 
-/// The next request.
 enum Step {
     /// The greeting, at the path of this number.
     Greet(usize),
     /// The stateless protocol, at this path. The text is the refusal of `initialize`.
     Discover(usize, String),
-    /// A page of tools.
     List(Manner, Option<String>),
 }
 
-/// The continuation after a step.
 pub(super) enum Next {
     /// The inquiry continues in another instance.
     Again(Inquiry),
@@ -60,20 +54,15 @@ impl Default for Step {
 }
 
 impl Inquiry {
-    /// Takes the next step, in a new instance.
-    pub(super) async fn go_on(
-        mut self,
-        channel: &mut Channel<'_>,
-        store: &mut Store<GuestState>,
-    ) -> Result<Next, Failure> {
+    pub(super) async fn go_on(mut self, channel: &mut Channel<'_>) -> Result<Next, Failure> {
         match std::mem::take(&mut self.step) {
-            Step::Greet(number) => self.greet(number, channel, store).await,
-            Step::Discover(number, refusal) => self.discover((number, refusal), channel, store).await,
+            Step::Greet(number) => self.greet(number, channel).await,
+            Step::Discover(number, refusal) => self.discover((number, refusal), channel).await,
             Step::List(manner, cursor) if manner.sessions == Sessions::Greeted => {
-                let session = Session::open(&manner, channel, store).await?;
-                self.list_all(session, cursor, channel, store).await
+                let session = Session::open(&manner, channel).await?;
+                self.list_all(session, cursor, channel).await
             }
-            Step::List(manner, cursor) => self.list((manner, cursor), channel, store).await,
+            Step::List(manner, cursor) => self.list((manner, cursor), channel).await,
         }
     }
 
@@ -81,21 +70,20 @@ impl Inquiry {
         Next::Again(Self { step, ..self })
     }
 
-    async fn greet(
-        mut self,
-        number: usize,
-        channel: &mut Channel<'_>,
-        store: &mut Store<GuestState>,
-    ) -> Result<Next, Failure> {
+    async fn greet(mut self, number: usize, channel: &mut Channel<'_>) -> Result<Next, Failure> {
         let path = PATHS.get(number).copied().unwrap_or_default();
-        let mut session = Session::new(Manner::greeted(path));
-        match session.greet(channel, store).await {
-            Ok(()) if session.has_id() => {
-                session.confirm(channel, store).await?;
-                self.list_all(session, None, channel, store).await
+        let mut session = Session::new(Manner {
+            path: path.to_owned(),
+            version: GREETING.into(),
+            sessions: Sessions::Greeted,
+        });
+        match session.greet(channel).await {
+            Ok(()) if session.id.is_some() => {
+                session.confirm(channel).await?;
+                self.list_all(session, None, channel).await
             }
             Ok(()) => {
-                let manner = Manner { sessions: Sessions::None, ..session.manner().clone() };
+                let manner = Manner { sessions: Sessions::None, ..session.manner };
                 Ok(self.again(Step::List(manner, None)))
             }
             Err(Failure::Refused { message, .. }) => Ok(self.again(Step::Discover(number, message))),
@@ -114,10 +102,10 @@ impl Inquiry {
         self,
         (number, message): (usize, String),
         channel: &mut Channel<'_>,
-        store: &mut Store<GuestState>,
     ) -> Result<Next, Failure> {
-        let manner = Manner::stateless(PATHS.get(number).copied().unwrap_or_default());
-        match Session::new(manner.clone()).request(channel, store, "server/discover", Map::new()).await {
+        let path = PATHS.get(number).copied().unwrap_or_default().to_owned();
+        let manner = Manner { path, version: STATELESS.into(), sessions: Sessions::Stateless };
+        match Session::new(manner.clone()).request(channel, "server/discover", Map::new()).await {
             Ok(_) => Ok(self.again(Step::List(manner, None))),
             Err(Failure::Ended(error)) => Err(Failure::Ended(error)),
             // More useful to people than the refusal of a request that few servers support.
@@ -130,10 +118,9 @@ impl Inquiry {
         mut self,
         (manner, cursor): (Manner, Option<String>),
         channel: &mut Channel<'_>,
-        store: &mut Store<GuestState>,
     ) -> Result<Next, Failure> {
         let is_first = cursor.is_none();
-        let listed = Session::new(manner.clone()).request(channel, store, "tools/list", at(cursor)).await;
+        let listed = Session::new(manner.clone()).request(channel, "tools/list", at(cursor)).await;
         match listed {
             Ok(page) => match self.take(&page)? {
                 None => Ok(Next::Listed(self.tools, manner)),
@@ -149,19 +136,17 @@ impl Inquiry {
         }
     }
 
-    /// Requests all pages in one session.
     async fn list_all(
         mut self,
         mut session: Session,
         mut cursor: Option<String>,
         channel: &mut Channel<'_>,
-        store: &mut Store<GuestState>,
     ) -> Result<Next, Failure> {
         loop {
-            let page = session.request(channel, store, "tools/list", at(cursor)).await?;
+            let page = session.request(channel, "tools/list", at(cursor)).await?;
             cursor = self.take(&page)?;
             if cursor.is_none() {
-                return Ok(Next::Listed(self.tools, session.manner().clone()));
+                return Ok(Next::Listed(self.tools, session.manner));
             }
         }
     }
@@ -199,7 +184,6 @@ impl Refusals {
     }
 }
 
-/// Returns the tools of a page; `None` if it is not a page.
 fn tools_of(result: &Value) -> Option<Vec<ListedTool>> {
     Some(result.get("tools")?.as_array()?.iter().map(tool).collect())
 }

@@ -1,18 +1,12 @@
-//! The JSON-RPC messages of MCP: classifies a server's message, and describes why a request has no result.
+//! The protocol of a server, and the JSON-RPC messages of MCP: classifies a server's message.
 
-use serde_json::{Map, Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use crate::component::listing::Listed;
-use crate::contract::answer::Output;
-use crate::failure::LoadError;
 use haft_core::net::excerpt;
-use haft_core::tool::ToolError;
 
 /// Maximum number of characters of a server's words in an error of haft's own.
 const MAX_EXCERPT: usize = 300;
-
-/// JSON-RPC: the arguments are wrong.
-const INVALID_PARAMS: i64 = -32602;
 
 pub(super) enum Message {
     /// The answer to the request with our id.
@@ -40,14 +34,6 @@ pub(super) enum Failure {
     NotMcp(String),
     /// The server has no tools, only the listed offers.
     NoTools(String),
-}
-
-pub(super) fn request(id: u64, method: &str, params: &Map<String, Value>) -> String {
-    json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
-}
-
-pub(super) fn notification(method: &str) -> String {
-    json!({ "jsonrpc": "2.0", "method": method }).to_string()
 }
 
 impl Message {
@@ -84,37 +70,9 @@ impl Message {
 }
 
 impl Failure {
-    /// Returns the failure of a request with an invalid answer.
     pub(super) fn wrong(method: &str, why: &str) -> Self {
         Self::NotMcp(format!("its answer to `{method}` {why}"))
     }
-
-    /// Ends the list of tools.
-    pub(super) fn while_listing(self) -> wasmtime::Result<Result<Listed, LoadError>> {
-        match self {
-            Self::Ended(error) => Err(error),
-            Self::Refused { message, .. } => {
-                Ok(Err(LoadError::Listing(format!("the server refuses it: {}", shown(&message)))))
-            }
-            Self::NotMcp(why) => Ok(Err(LoadError::NotMcp(why))),
-            Self::NoTools(others) => Ok(Err(LoadError::Listing(no_tools(&others)))),
-        }
-    }
-
-    /// Ends a call: the server's error is the tool's, any other is haft's.
-    pub(super) fn while_calling(self) -> wasmtime::Result<Result<Output, ToolError>> {
-        match self {
-            Self::Ended(error) => Err(error),
-            Self::Refused { code: INVALID_PARAMS, message } => Ok(Err(ToolError::InvalidArguments(message))),
-            Self::Refused { message, .. } => Ok(Err(ToolError::ExecutionFailed(message))),
-            Self::NotMcp(why) => Err(wasmtime::Error::msg(why)),
-            Self::NoTools(others) => Err(wasmtime::Error::msg(no_tools(&others))),
-        }
-    }
-}
-
-fn no_tools(others: &str) -> String {
-    if others.is_empty() { "it has none".into() } else { format!("it has none, only: {others}") }
 }
 
 /// Returns a server's words, within haft's own.
@@ -122,8 +80,38 @@ pub(super) fn shown(text: &str) -> String {
     excerpt(text, MAX_EXCERPT)
 }
 
+/// The newest version of the protocol with a greeting.
+pub(super) const GREETING: &str = "2025-11-25";
+
+/// The version without.
+pub(super) const STATELESS: &str = "2026-07-28";
+
+/// The protocol of a server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Manner {
+    /// The path of the server's endpoint.
+    pub(super) path: String,
+    /// The protocol version that both sides support.
+    pub(super) version: String,
+    pub(super) sessions: Sessions,
+}
+
+/// The requests before a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Sessions {
+    /// The server opens no session, so that no request needs an earlier one.
+    None,
+    /// Each instance needs `initialize` first.
+    Greeted,
+    /// Without sessions; each request contains the client's metadata of `initialize`.
+    Stateless,
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -145,12 +133,5 @@ mod tests {
         {
             assert!(matches!(read(nonsense.clone()), Message::Other), "{nonsense}");
         }
-    }
-
-    #[test]
-    fn wrong_arguments_are_told_as_such() {
-        let error = |code| Failure::Refused { code, message: "no `a`".into() }.while_calling().unwrap().err();
-        assert_eq!(error(INVALID_PARAMS), Some(ToolError::InvalidArguments("no `a`".into())));
-        assert_eq!(error(-32601), Some(ToolError::ExecutionFailed("no `a`".into())));
     }
 }

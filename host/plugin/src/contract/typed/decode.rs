@@ -74,7 +74,6 @@ pub(super) fn value(ty: &Type, value: &Value) -> Result<Val, Wrong> {
 }
 
 struct Decoder {
-    /// Values that may still be made.
     left: usize,
 }
 
@@ -255,12 +254,10 @@ fn text(value: &Value) -> Result<&str, Wrong> {
     value.as_str().ok_or_else(|| expected("text", value))
 }
 
-/// Returns the value of an object's only entry, if that is its name.
 fn only<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
     object.get(name).filter(|_| object.len() == 1)
 }
 
-/// Returns the two halves of a map's entry.
 fn entry(value: &Value) -> Option<(&Value, &Value)> {
     let object = value.as_object().filter(|object| object.len() == 2)?;
     Some((object.get("key")?, object.get("value")?))
@@ -310,11 +307,8 @@ fn fitted(integer: Integer, number: i128) -> Option<Val> {
 
 /// Returns a whole number in any notation: in JSON Schema `5.0` is a whole number.
 fn whole(number: &serde_json::Number) -> Option<i128> {
-    if let Some(number) = number.as_i64() {
-        return Some(number.into());
-    }
-    if let Some(number) = number.as_u64() {
-        return Some(number.into());
+    if let Some(number) = number.as_i128() {
+        return Some(number);
     }
     let number = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 2e19)?;
     #[expect(clippy::cast_possible_truncation, reason = "whole, and far smaller than 2^127")]

@@ -32,7 +32,6 @@ pub(super) struct Docs {
     functions: BTreeMap<(Option<String>, String), (usize, Function)>,
 }
 
-/// A parsed WIT package.
 enum WitPackage {
     /// The complete WIT from a section.
     Decoded(Box<Resolve>),
@@ -40,7 +39,6 @@ enum WitPackage {
     Parsed(Box<UnresolvedPackage>),
 }
 
-/// The documentation of one function and its types.
 pub(super) struct FunctionDocs<'a> {
     source: &'a WitPackage,
     function: &'a Function,
@@ -51,7 +49,6 @@ pub(super) struct FunctionDocs<'a> {
 /// The documentation of a type at one place of use; often empty.
 #[derive(Clone, Copy, Default)]
 pub(super) struct TypeDocs<'a> {
-    /// The package that has the types.
     source: Option<&'a WitPackage>,
     ty: Option<Type>,
     /// The documentation of the use itself, as of a field.
@@ -104,7 +101,6 @@ impl Docs {
         Ok(docs)
     }
 
-    /// Returns whether nothing is written.
     fn is_empty(&self) -> bool {
         self.functions.is_empty()
     }
@@ -208,38 +204,26 @@ impl WitPackage {
         }
     }
 
+    /// Returns the definitions of a type: its own, and those that its other names lead to.
+    fn definitions(&self, ty: Type) -> impl Iterator<Item = &TypeDef> {
+        let of = |ty: Type| if let Type::Id(id) = ty { self.type_def(id) } else { None };
+        let next =
+            move |def: &&TypeDef| if let TypeDefKind::Type(other) = def.kind { of(other) } else { None };
+        std::iter::successors(of(ty), next).take(MAX_ALIASES)
+    }
+
     /// Returns the definition behind a type and its other names.
     fn definition(&self, ty: Type) -> Option<&TypeDef> {
-        let mut ty = ty;
-        for _ in 0..MAX_ALIASES {
-            let Type::Id(id) = ty else { return None };
-            let def = self.type_def(id)?;
-            match def.kind {
-                TypeDefKind::Type(other) => ty = other,
-                _ => return Some(def),
-            }
-        }
-        None
+        self.definitions(ty).find(|def| !matches!(def.kind, TypeDefKind::Type(_)))
     }
 
     /// Returns the documentation at the definition of a type or of its alias.
     fn type_text(&self, ty: Type) -> Option<&str> {
-        let mut ty = ty;
-        for _ in 0..MAX_ALIASES {
-            let Type::Id(id) = ty else { return None };
-            let def = self.type_def(id)?;
-            if let Some(text) = def.docs.contents.as_deref() {
-                return Some(text);
-            }
-            let TypeDefKind::Type(other) = def.kind else { return None };
-            ty = other;
-        }
-        None
+        self.definitions(ty).find_map(|def| def.docs.contents.as_deref())
     }
 }
 
 impl FunctionDocs<'_> {
-    /// Returns the annotations of the function's behaviour.
     pub(super) fn annotations(&self) -> &Annotations {
         &self.annotations
     }
@@ -255,14 +239,12 @@ impl FunctionDocs<'_> {
         TypeDocs { source: Some(self.source), ty, own: self.paragraphs.params.get(name).map(String::as_str) }
     }
 
-    /// Returns the documentation of the returned type.
     pub(super) fn returned(&self) -> TypeDocs<'_> {
         TypeDocs { source: Some(self.source), ty: self.function.result, own: None }
     }
 }
 
 impl<'a> TypeDocs<'a> {
-    /// Returns empty documentation.
     pub(super) fn none() -> Self {
         Self::default()
     }
@@ -273,7 +255,6 @@ impl<'a> TypeDocs<'a> {
         self.own.or_else(of_type).and_then(bounded_text)
     }
 
-    /// Returns the documentation of the use alone.
     pub(super) fn own_text(self) -> Option<String> {
         self.own.and_then(bounded_text)
     }
@@ -286,7 +267,6 @@ impl<'a> TypeDocs<'a> {
         Self { source: self.source, ty, own }
     }
 
-    /// Returns the documentation of a field, case or flag.
     pub(super) fn part(self, name: &str) -> Self {
         let found = match self.kind() {
             Some(TypeDefKind::Record(record)) => {
@@ -320,7 +300,6 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// Returns the documentation of a tuple's element.
     pub(super) fn nth(self, index: usize) -> Self {
         match self.kind() {
             Some(TypeDefKind::Tuple(tuple)) => self.with(tuple.types.get(index).copied(), None),
@@ -328,7 +307,6 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// Returns the documentation of the `ok` value of a `result`.
     pub(super) fn ok(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.ok, None),
@@ -336,7 +314,6 @@ impl<'a> TypeDocs<'a> {
         }
     }
 
-    /// Returns the documentation of the error of a `result`.
     pub(super) fn error(self) -> Self {
         match self.kind() {
             Some(TypeDefKind::Result(result)) => self.with(result.err, None),

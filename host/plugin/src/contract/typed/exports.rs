@@ -13,7 +13,6 @@ use haft_core::tool::exposed_name;
 /// Maximum number of functions of a component, including those of resources.
 const MAX_FUNCTIONS: usize = 10_000;
 
-/// The callable exports of a component.
 pub(super) struct Exports {
     pub(super) functions: Vec<Exported>,
     /// Resources, whose methods are no tools.
@@ -46,7 +45,6 @@ fn starts_interpreter(name: &str, ty: &ComponentFunc) -> bool {
 }
 
 impl Exports {
-    /// Collects the exported functions of a component.
     pub(super) fn from_component(engine: &wasmtime::Engine, component: &Component) -> Self {
         let mut found = Self { functions: Vec::new(), resources: Vec::new(), beyond: 0 };
         let exports = component.component_type();
@@ -113,7 +111,6 @@ impl Exports {
 }
 
 impl Exported {
-    /// Returns the index of the function in a component.
     pub(super) fn index(&self, component: &Component) -> Option<ComponentExportIndex> {
         let interface = match &self.interface {
             Some(name) => Some(component.get_export_index(None, name)?),

@@ -13,7 +13,6 @@ const MAX_DEPTH: usize = 14;
 /// times in a schema.
 const MAX_TYPES: usize = 2000;
 
-/// The item types of streams and futures.
 const ITEMS: &str = "texts, characters, bytes, numbers and truth values";
 
 /// Maximum number of characters of a parameter's or field's name. One vendor refuses a prompt with a longer name.
@@ -93,14 +92,7 @@ pub(super) enum Returned {
     /// `result<ok, error>`, whose error is the tool's.
     Result(Option<Type>, Option<Type>),
     /// Values after the return of the function.
-    Streamed(Streamed),
-}
-
-/// An answer that arrives after its function has returned.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct Streamed {
-    pub(super) what: Later,
-    pub(super) refusal: Refusal,
+    Streamed(Later, Refusal),
 }
 
 /// Whether a function may fail before any part of its answer arrives.
@@ -123,7 +115,6 @@ pub(super) enum Later {
 }
 
 impl Integer {
-    /// Returns the smallest and the largest number.
     pub(super) fn range(self) -> (i128, i128) {
         match self {
             Self::S8 => (i8::MIN.into(), i8::MAX.into()),
@@ -144,7 +135,6 @@ impl Integer {
 }
 
 impl Type {
-    /// Returns whether streams and futures can carry it.
     fn is_item(&self) -> bool {
         matches!(
             self,
@@ -189,9 +179,7 @@ impl Signature {
     }
 }
 
-/// Builds the types of one function.
 struct Builder {
-    /// Types that may still be built.
     left: usize,
 }
 
@@ -207,7 +195,6 @@ impl Builder {
         }
     }
 
-    /// Returns the item type of a stream or a future.
     fn item(&mut self, what: &str, ty: Option<types::Type>) -> Built<Box<Type>> {
         let ty = ty.ok_or_else(|| format!("a `{what}` of nothing"))?;
         let item = self.build(&ty, TypeDocs::none(), 0).ok().filter(Type::is_item);
@@ -234,15 +221,14 @@ impl Builder {
     }
 
     fn returned(&mut self, ty: &types::Type, docs: TypeDocs<'_>) -> Built<Returned> {
-        let streamed = |what, refusal| Returned::Streamed(Streamed { what, refusal });
         if let Some(what) = self.later(ty) {
-            return what.map(|what| streamed(what, Refusal::Never));
+            return what.map(|what| Returned::Streamed(what, Refusal::Never));
         }
         if let types::Type::Result(result) = ty
             && let Some(what) = result.ok().and_then(|ok| self.later(&ok))
         {
             let error = result.err().map(|ty| self.build(&ty, docs.error(), 0)).transpose()?;
-            return what.map(|what| streamed(what, Refusal::Error(error)));
+            return what.map(|what| Returned::Streamed(what, Refusal::Error(error)));
         }
         let types::Type::Result(result) = ty else { return self.build(ty, docs, 0).map(Returned::Value) };
         let ok = result.ok().map(|ty| self.build(&ty, docs.ok(), 0)).transpose()?;

@@ -16,17 +16,13 @@ use haft_core::call::Hints;
 /// A function's text, taken apart.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Paragraphs {
-    /// The remaining text of the function.
     pub(super) text: String,
-    /// By the parameters' names.
     pub(super) params: BTreeMap<String, String>,
 }
 
-/// Headings of parameter lists.
 const HEADINGS: [&str; 6] = ["arguments", "parameters", "params", "args", "inputs", "input"];
 
 impl Paragraphs {
-    /// Parses the text of a function with these parameters.
     pub(super) fn parse(text: &str, params: &[&str]) -> Self {
         let mut found = Self::default();
         let mut remaining: Vec<&str> = Vec::new();
@@ -77,7 +73,6 @@ fn parse_parameter_line(
     (!docs.is_empty() && !known.contains_key(name)).then(|| (name.to_owned(), docs.to_owned()))
 }
 
-/// Returns the first word, with or without marks around it, and the following text.
 fn word(text: &str) -> Option<(&str, &str)> {
     for mark in ["**`", "`", "**", "*", "_"] {
         if let Some(rest) = text.strip_prefix(mark) {
@@ -181,7 +176,6 @@ impl Annotations {
     }
 }
 
-/// Sets the hint that a word names.
 fn set(hints: &mut Hints, word: &str) -> bool {
     let hint = match word {
         "@read-only" => &mut hints.read_only,

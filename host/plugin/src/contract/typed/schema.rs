@@ -6,7 +6,6 @@ use serde_json::{Map, Value, json};
 
 use super::model::{Case, Field, Integer, Name, Type};
 
-/// The description of a `list<u8>`.
 const BYTES: &str = "text, or {\"base64\": …} for bytes that are not text";
 
 /// Standard base64, with or without padding.
@@ -81,7 +80,6 @@ fn any_of(schemas: impl IntoIterator<Item = Value>) -> Map<String, Value> {
     map(json!({ "anyOf": schemas.into_iter().collect::<Vec<_>>() }))
 }
 
-/// Returns an object with these properties and no others.
 fn closed(properties: impl IntoIterator<Item = (String, Value)>, required: &[&str]) -> Value {
     let properties: Map<String, Value> = properties.into_iter().collect();
     let mut object =
@@ -175,7 +173,6 @@ fn variant(cases: &[Case]) -> Map<String, Value> {
     }
 }
 
-/// Returns an enum of these names, with their documentation.
 fn choice(names: &[Name]) -> Map<String, Value> {
     let all: Vec<&str> = names.iter().map(|name| name.name.as_str()).collect();
     let line = |name: &Name| Some(format!("- {}: {}", name.name, name.docs.as_deref()?));

@@ -79,7 +79,7 @@ fn is_same(one: &Val, other: &Val) -> bool {
 
 /// An encoded value is accepted and decoded to an equal value.
 fn round_trip(ty: &Type, value: &Val) -> Result<(), TestCaseError> {
-    let encoded = encode::value(ty, value).unwrap();
+    let encoded = encode::json(ty, value).unwrap();
     let (schema, answers) = compiled(ty);
     let object = if encoded.is_null() && ty.is_nullable() { json!({}) } else { json!({ "x": encoded }) };
     prop_assert!(answers.check(&object).is_ok(), "{schema} refuses {object}");
@@ -151,7 +151,7 @@ fn values_of_every_type_come_through_a_component() {
             for (index, (ty, values)) in types.iter().zip(&values).enumerate() {
                 prop_assert_eq!(&echo.model(index), ty, "{}", echo.wit);
                 for value in values {
-                    let json = encode::value(ty, value).unwrap();
+                    let json = encode::json(ty, value).unwrap();
                     let decoded = decode::value(ty, &json).unwrap();
                     let returned = echo.call(index, decoded);
                     prop_assert!(is_same(&returned, value), "{ty:?}: {json} came back as {returned:?}");
@@ -177,7 +177,7 @@ fn numbers_that_not_every_reader_keeps_are_text() {
         (Type::Bytes, Val::List(vec![Val::U8(0), Val::U8(255)]), json!({ "base64": "AP8=" })),
     ];
     for (ty, value, expected) in cases {
-        assert_eq!(encode::value(&ty, &value).unwrap(), expected);
+        assert_eq!(encode::json(&ty, &value).unwrap(), expected);
         round_trip(&ty, &value).unwrap();
     }
 }
@@ -248,7 +248,7 @@ fn numbers_that_are_none_go_in_as_they_come_out() {
     for ty in [Type::Float32, Type::Float64] {
         for name in ["NaN", "Infinity", "-Infinity"] {
             let value = number(&ty, name).unwrap();
-            assert_eq!(encode::value(&ty, &value).unwrap(), json!(name));
+            assert_eq!(encode::json(&ty, &value).unwrap(), json!(name));
         }
         let expectation = "`/x`: expected a number, or \"NaN\", \"Infinity\" or \"-Infinity\", got \"1.5\"";
         assert_eq!(number(&ty, "1.5"), Err(expectation.to_owned()));
@@ -269,7 +269,7 @@ fn nested_options_lose_nothing() {
         (some(some(some(Val::Bool(true)))), json!({ "some": { "some": true } })),
     ];
     for (value, expected) in values {
-        assert_eq!(encode::value(&outer, &value).unwrap(), expected);
+        assert_eq!(encode::json(&outer, &value).unwrap(), expected);
         round_trip(&outer, &value).unwrap();
     }
 }

@@ -17,7 +17,7 @@ use seccompiler::{SeccompAction, SeccompFilter, TargetArch};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::threads::shares::Tenant;
+use crate::threads::permits::Tenant;
 use crate::threads::{NoAnswer, Threads};
 use haft_core::grant::{Grant, Root, SandboxMode};
 use haft_core::tool::inline;
@@ -52,7 +52,7 @@ impl Fixture {
     /// Returns the fixture, if this kernel has the tested feature.
     fn where_kernel_has(what: fn(&LandlockState) -> bool) -> Option<Self> {
         let fixture = Self::new();
-        let state = fixture.threads.landlock_state();
+        let state = fixture.threads.pools.state();
         if !what(&state) {
             tracing::warn!("not tested: Landlock of this kernel is {state}");
         }
@@ -77,7 +77,7 @@ impl Fixture {
         let threads = &self.threads;
         self.runtime.block_on(async {
             let (time, cancel) = (Duration::from_mins(1), CancellationToken::new());
-            let permit = threads.acquire(Tenant::HAFT, || 0, time, &cancel).await.unwrap();
+            let permit = threads.permits.acquire(Tenant::HAFT, || 0, time, &cancel).await.unwrap();
             threads.run(permit, writable.clone(), |_, sender| drop(sender.send(work()))).await
         })
     }
@@ -161,7 +161,7 @@ fn without_a_directory_nothing_is_written() {
     let granted = fixture.path("granted");
     let before = read_tree(&granted);
     let own = granted.clone();
-    for writable in [write_nowhere(), Writable::open(&grant(&granted).read_only(), None)] {
+    for writable in [Writable::default(), Writable::open(&grant(&granted).read_only(), None)] {
         let own = own.clone();
         for (change, outcome) in fixture.run(&writable, move || all_changes(&own)).unwrap() {
             assert_eq!(outcome.unwrap_err().kind(), ErrorKind::PermissionDenied, "{change}");
@@ -362,10 +362,10 @@ fn without_landlock_guests_run_and_it_is_said() {
         without(&[call], error.cast_unsigned(), move || {
             let fixture = Fixture::new();
             let expected = LandlockState::None { reason: reason.into() };
-            assert_eq!(fixture.threads.landlock_state(), expected);
+            assert_eq!(fixture.threads.pools.state(), expected);
             let path = fixture.path("outside/new");
             fixture.run(&fixture.granted(), move || fs::write(path, "")).unwrap().unwrap();
-            assert_eq!(fixture.threads.landlock_state(), expected);
+            assert_eq!(fixture.threads.pools.state(), expected);
         });
     }
 }
@@ -435,10 +435,10 @@ fn a_thread_that_runs_calls_inline_writes_nothing() {
                 let work = std::pin::pin!(async { all_changes(&own) });
                 fixture.threads.poll_inline(writable, work).unwrap()
             };
-            assert!(begin(&write_nowhere()).is_pending(), "not enabled");
+            assert!(begin(&Writable::default()).is_pending(), "not enabled");
             inline::enable();
             assert!(begin(&writable).is_pending(), "for a guest that may write");
-            let Poll::Ready(done) = begin(&write_nowhere()) else { panic!("nothing was done") };
+            let Poll::Ready(done) = begin(&Writable::default()) else { panic!("nothing was done") };
             done
         });
         for (change, outcome) in inline_thread.join().unwrap() {

@@ -19,7 +19,6 @@ use crate::wasi::files::view::Files;
 /// The mode of a new directory, before the user's umask.
 const NEW_DIRECTORY: Mode = Mode::from_raw_mode(0o777);
 
-/// A name in an open directory.
 pub(super) struct Entry {
     pub(super) directory: File,
     pub(super) name: String,
@@ -140,7 +139,6 @@ impl Files<'_> {
     }
 }
 
-/// The times as the kernel takes them.
 pub(super) fn timestamps(accessed: NewTimestamp, modified: NewTimestamp) -> Result<Timestamps, ErrorCode> {
     Ok(Timestamps { last_access: timespec(accessed)?, last_modification: timespec(modified)? })
 }
@@ -158,7 +156,6 @@ fn timespec(time: NewTimestamp) -> Result<Timespec, ErrorCode> {
     }
 }
 
-/// Returns a path's directory and the name in it.
 fn split(path: &str) -> Result<(&str, &str), ErrorCode> {
     let whole = path.trim_end_matches('/');
     let (parent, name) = match whole.rsplit_once('/') {

@@ -28,7 +28,6 @@ use haft_core::tool::inline;
 /// A guest's access to its files, through the store.
 type Guest<S> = Accessor<S, HasFiles>;
 
-/// The end of a stream, and how it ended.
 type Ended = FutureReader<Result<(), ErrorCode>>;
 
 /// Returns the value of work that waits for nothing but a disk.
@@ -39,7 +38,6 @@ fn at_once<T>(work: impl Future<Output = T>) -> wasmtime::Result<T> {
     }
 }
 
-/// Does `work` for a guest.
 fn with_files<S: 'static, T>(
     guest: &Guest<S>,
     work: impl AsyncFnOnce(&mut Files<'_>) -> FsResult<T>,
@@ -95,7 +93,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         fd: Resource<Descriptor>,
         at: Filesize,
     ) -> wasmtime::Result<(StreamReader<u8>, Ended)> {
-        match streams::Reading::open(&mut access.get(), fd, at) {
+        match streams::reading(&mut access.get(), fd, at) {
             Ok((reading, end)) => {
                 let stream = StreamReader::new(&mut access, reading)?;
                 Ok((stream, FutureReader::new(&mut access, end)?))
@@ -110,7 +108,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         data: StreamReader<u8>,
         at: Filesize,
     ) -> wasmtime::Result<Ended> {
-        let opened = streams::Writing::open(&mut access.get(), fd, Some(at));
+        let opened = streams::writing(&mut access.get(), fd, Some(at));
         streams::write(access, data, opened)
     }
 
@@ -119,7 +117,7 @@ impl<S: 'static> HostDescriptorWithStore<S> for HasFiles {
         fd: Resource<Descriptor>,
         data: StreamReader<u8>,
     ) -> wasmtime::Result<Ended> {
-        let opened = streams::Writing::open(&mut access.get(), fd, None);
+        let opened = streams::writing(&mut access.get(), fd, None);
         streams::write(access, data, opened)
     }
 

@@ -35,7 +35,6 @@ pub(super) struct OpenRequest {
 /// The mode of a file that will replace another file, until the rename copies the mode of the replaced file.
 const PRIVATE_FILE: Mode = Mode::from_raw_mode(0o600);
 
-/// The outcome of creating a file.
 enum CreateOutcome {
     File(File),
     /// Another process has created the file meanwhile.
@@ -70,7 +69,6 @@ impl OpenRequest {
         self.flags.contains(DescriptorFlags::READ) || !self.flags.contains(DescriptorFlags::WRITE)
     }
 
-    /// Returns whether the file itself is to be written.
     fn writes(self) -> bool {
         self.open.intersects(OpenFlags::CREATE | OpenFlags::TRUNCATE)
             || self.flags.contains(DescriptorFlags::WRITE)
@@ -98,7 +96,6 @@ impl OpenRequest {
         }
     }
 
-    /// Returns the flags to open an existing object.
     fn of_object(self) -> OFlags {
         let truncates = self.open.contains(OpenFlags::TRUNCATE);
         if truncates { self.access() | OFlags::TRUNC } else { self.access() }
@@ -106,7 +103,6 @@ impl OpenRequest {
 }
 
 impl Files<'_> {
-    /// Opens `path` below `directory`.
     pub(super) fn open(
         &mut self,
         directory: &Dir,
@@ -181,7 +177,6 @@ impl Files<'_> {
         Ok(Some(descriptor(file, is_directory, permissions, request)))
     }
 
-    /// Creates the file `path`, which does not exist.
     fn create_file(
         &mut self,
         directory: &Dir,
@@ -208,7 +203,6 @@ impl Files<'_> {
     }
 }
 
-/// Returns the target of an entry that is a link.
 fn target(entry: &Entry) -> Option<String> {
     readlinkat(&entry.directory, &*entry.name, Vec::new()).ok()?.into_string().ok()
 }

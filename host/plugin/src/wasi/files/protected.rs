@@ -32,7 +32,6 @@ pub(super) struct ProtectedObject {
     pub(super) itself: bool,
 }
 
-/// The result of checking an object.
 pub(super) enum ProtectionCheck {
     /// The object was moved or removed meanwhile; the path must be resolved again.
     Gone,
@@ -48,7 +47,6 @@ pub(crate) struct ProtectedPaths {
     hidden: Vec<Root>,
     fixed: Vec<Root>,
     protected: Vec<ProtectedDirectory>,
-    /// The identity of `/`.
     top: Option<FileId>,
     /// Directories without a protected ancestor, with their paths. A known directory at its known path is not
     /// checked again: only a process that may write in protected places could have moved it there.
@@ -69,7 +67,6 @@ struct ProtectedDirectory {
     /// The paths of all links on the way to the directory, and its own path. A replacement of one of these, or of a
     /// directory above one, would replace the protected path.
     link_paths: Vec<PathBuf>,
-    /// The identities of the objects at these paths.
     link_ids: Vec<FileId>,
 }
 
@@ -116,15 +113,12 @@ impl ProtectedPaths {
         self.hidden.iter().eq(grant.hidden()) && self.fixed.iter().eq(grant.fixed())
     }
 
-    /// Returns whether nothing is hidden.
     pub(super) fn hides_nothing(&self) -> bool {
         self.hidden.is_empty()
     }
 
     /// Returns the protection of `object`, if any.
-    ///
-    /// # Errors
-    /// `NotFound` for an object that was moved or removed meanwhile.
+    /// Errors: `NotFound` for an object that was moved or removed meanwhile.
     pub(super) fn protection_of(&self, object: &Object) -> io::Result<Option<ProtectedObject>> {
         if self.protected.is_empty() {
             return Ok(None);
@@ -281,7 +275,6 @@ fn open_handle(path: &Path, handles: &mut OpenHandles) -> Option<FileId> {
     Some(identity)
 }
 
-/// Returns the parent directory of the object at `path`.
 fn parent(path: &Path, object: &Stat) -> io::Result<File> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::NotFound.into());

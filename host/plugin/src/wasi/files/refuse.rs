@@ -59,7 +59,6 @@ impl Files<'_> {
         }
     }
 
-    /// Returns the error for a protected path, which is recorded.
     pub(super) fn refuse(
         &mut self,
         level: Protection,
@@ -120,7 +119,6 @@ impl Files<'_> {
         }
     }
 
-    /// Records both paths of a refused rename or link.
     pub(super) fn record_refusals<T>(&mut self, from: (&Dir, &str), to: (&Dir, &str), result: &FsResult<T>) {
         for place in [from, to] {
             self.record_refusal(place, AccessKind::Write, result);
@@ -128,7 +126,6 @@ impl Files<'_> {
     }
 }
 
-/// Returns the first link of `path` that points outside `directory`.
 fn escaping_link(directory: &Dir, path: &str) -> Option<PathBuf> {
     let mut ends = path.trim_end_matches('/').match_indices('/').map(|(end, _)| end).chain([path.len()]);
     let link = ends.find_map(|end| {

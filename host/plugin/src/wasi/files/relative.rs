@@ -20,6 +20,7 @@ use std::path::{Component, Path, PathBuf};
 use serde_json::Value;
 
 use haft_core::grant::{Preopen, Root, normalise};
+use haft_state::Kept;
 
 /// The name that C libraries look relative paths up by, and Go's takes its working directory from.
 pub(super) const NAME: &str = "/";
@@ -30,6 +31,7 @@ const MAX_NAMED: usize = 1000;
 /// Maximum number of bytes of a path, as Linux has it.
 const MAX_PATH: usize = 4096;
 
+/// The directory of a guest's descriptor.
 #[derive(Clone, Debug)]
 pub(super) enum HandedDirectory {
     /// The directory [`NAME`], which may be the workspace itself.
@@ -37,62 +39,22 @@ pub(super) enum HandedDirectory {
         is_workspace: bool,
     },
     Granted(PathBuf),
+    /// A private directory, or an object opened from one.
+    Private(Kept),
 }
 
-/// The state for the interpretation of one guest's paths.
-#[derive(Default)]
-pub(crate) struct RelativePaths {
+/// The facts for the interpretation of one guest's paths.
+#[derive(Clone, Copy, Default)]
+pub(super) struct RelativePaths<'a> {
     /// Whether the guest can ask haft for its workspace.
-    can_ask: bool,
-    /// Whether the guest has received the answer.
-    is_location_known: bool,
-    /// Descriptors of the guest's preopened directories.
-    handles: Vec<(u32, HandedDirectory)>,
-    /// Texts among the arguments of the call.
-    named: Vec<String>,
+    pub(super) can_ask: bool,
+    /// Whether the guest has received the answer. Its library keeps it for as long as the instance lives.
+    pub(super) is_location_known: bool,
+    /// Texts among the arguments of the call, which [`named`] finds.
+    pub(super) named: &'a [String],
 }
 
-impl RelativePaths {
-    /// Creates the state for a guest that can ask haft for its workspace, or cannot.
-    pub(crate) fn new(can_ask: bool) -> Self {
-        Self { can_ask, ..Self::default() }
-    }
-
-    /// Returns whether the guest can ask haft for its workspace.
-    pub(super) fn can_ask(&self) -> bool {
-        self.can_ask
-    }
-
-    /// Records that the guest received its workspace path. Its library keeps it for as long as the instance lives.
-    pub(crate) fn set_location_known(&mut self) {
-        self.is_location_known = true;
-    }
-
-    /// Returns whether the guest has received its workspace path.
-    pub(super) fn is_location_known(&self) -> bool {
-        self.is_location_known
-    }
-
-    /// Stores the texts among a call's arguments that could be paths, which [`named`] finds.
-    pub(crate) fn set_named(&mut self, named: Vec<String>) {
-        self.named = named;
-    }
-
-    /// Records the directory of a descriptor.
-    pub(super) fn add_handle(&mut self, fd: u32, handed: HandedDirectory) {
-        self.handles.push((fd, handed));
-    }
-
-    /// Removes a descriptor that the guest drops.
-    pub(super) fn drop(&mut self, fd: u32) {
-        self.handles.retain(|(handle, _)| *handle != fd);
-    }
-
-    /// Returns the directory of a preopened descriptor.
-    pub(super) fn handed(&self, fd: u32) -> Option<&HandedDirectory> {
-        self.handles.iter().find(|(handle, _)| *handle == fd).map(|(_, handed)| handed)
-    }
-
+impl RelativePaths<'_> {
     /// Returns whether a library made `absolute` of a relative path among the call's arguments: a guest that knows
     /// its workspace need not begin there.
     fn is_relative(&self, absolute: &Path) -> bool {
@@ -127,7 +89,6 @@ impl RelativePaths {
     }
 }
 
-/// Returns the absolute path of `named`.
 fn in_full(base: &Root, named: &str) -> PathBuf {
     let below_home = named.strip_prefix('~').filter(|rest| rest.is_empty() || rest.starts_with('/'));
     match (below_home, etcetera::home_dir()) {
@@ -152,7 +113,6 @@ pub(super) fn upwards(name: &Path, path: &str) -> Option<PathBuf> {
     (rest != Path::new(path)).then(|| place.join(rest))
 }
 
-/// Returns whether the end of a path names a directory.
 pub(super) fn names_directory(path: &str) -> bool {
     path.ends_with('/') || path.ends_with("/.")
 }
@@ -182,7 +142,6 @@ pub(crate) fn named(arguments: &Value) -> Vec<String> {
     named
 }
 
-/// The texts in a value that could be paths.
 fn texts(value: &Value, into: &mut Vec<String>) {
     match value {
         Value::String(text) if !text.is_empty() && text.len() <= MAX_PATH && into.len() < MAX_NAMED => {
@@ -223,8 +182,7 @@ mod tests {
     fn meaning(arguments: &Value, path: &str) -> (String, bool) {
         let base = tempfile::tempdir().unwrap();
         std::fs::create_dir(base.path().join("usr")).unwrap();
-        let mut relative = RelativePaths::new(false);
-        relative.set_named(named(arguments));
+        let relative = RelativePaths { named: &named(arguments), ..RelativePaths::default() };
         let (path, is_named) = relative.meaning(Some(&root(base.path())), path);
         let shown = path
             .strip_prefix(base.path())
@@ -263,9 +221,8 @@ mod tests {
         let first = place.path().components().nth(1).unwrap();
         std::fs::create_dir(place.path().join(first)).unwrap();
         let base = root(place.path());
-        let mut relative = RelativePaths::new(true);
-        relative.set_named(named(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() })));
-        relative.set_location_known();
+        let named = named(&json!({ "path": "notes/a.md", "other": first.as_os_str().to_str() }));
+        let relative = RelativePaths { can_ask: true, is_location_known: true, named: &named };
         let full = place.path().join("notes/a.md");
         let shortened = full.to_str().unwrap().trim_start_matches('/');
         assert_eq!(relative.meaning(Some(&base), shortened), (full, true));
@@ -303,8 +260,7 @@ mod tests {
 
     #[test]
     fn of_many_arguments_some_are_kept() {
-        let mut relative = RelativePaths::new(false);
-        relative.set_named(named(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]])));
-        assert_eq!(relative.named.len(), MAX_NAMED);
+        let named = named(&json!(["x".repeat(MAX_PATH + 1), vec!["y"; MAX_NAMED + 1]]));
+        assert_eq!(named.len(), MAX_NAMED);
     }
 }

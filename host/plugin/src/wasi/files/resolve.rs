@@ -18,7 +18,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 use haft_core::replace;
 
-pub(super) use self::platform::{HANDLE, identity, set_times};
+pub(super) use self::platform::{HANDLE, identity, leads_elsewhere, set_times};
 
 /// Flags of every open, which must not block if the object has become a FIFO or a terminal.
 pub(super) const ALWAYS: OFlags = OFlags::NONBLOCK.union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
@@ -39,7 +39,6 @@ pub(super) enum Links {
     Keep,
 }
 
-/// A resolved object.
 pub(super) struct Object {
     /// A handle for metadata only.
     pub(super) file: File,
@@ -47,7 +46,6 @@ pub(super) struct Object {
 }
 
 impl Object {
-    /// Returns the object of `file`.
     pub(super) fn from_file(file: File) -> io::Result<Self> {
         let stat = fstat(&file)?;
         Ok(Self { file, stat })
@@ -70,18 +68,12 @@ impl Object {
     }
 }
 
-/// Resolves `path` below `directory`.
 pub(super) fn resolve_path(directory: &Dir, path: &str, links: Links, bounds: Bounds) -> FsResult<Object> {
     let file = platform::find(&directory.dir, path, links, bounds).map_err(escape)?;
     if platform::holds_processes(&file).map_err(error)? {
         return Err(ErrorCode::NotPermitted.into());
     }
     Object::from_file(file).map_err(error)
-}
-
-/// Returns whether `path` leads from the file system of `directory` to another one.
-pub(super) fn leads_elsewhere(directory: &Dir, path: &str) -> bool {
-    platform::leads_elsewhere(&directory.dir, path)
 }
 
 /// Returns the directory `path` below `directory`, to do something to its entries.

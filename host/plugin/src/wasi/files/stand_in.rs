@@ -41,7 +41,7 @@ impl Files<'_> {
     /// Returns the directory for all other paths, and whether it is the workspace itself. `None` for a guest that
     /// has all of `/` and uses absolute paths.
     pub(super) fn relative_root(&mut self, preopens: &[Preopen]) -> Option<(Dir, bool)> {
-        let base = self.grant.base().filter(|_| !self.relative.can_ask());
+        let base = self.grant.base().filter(|_| !self.relative.can_ask);
         if base.is_none() && preopens.iter().any(|preopen| preopen.name == NAME) {
             return None;
         }
@@ -69,7 +69,6 @@ impl Files<'_> {
         }
     }
 
-    /// Returns the entries of a directory.
     pub(super) async fn list(
         &mut self,
         fd: Resource<Descriptor>,
@@ -82,13 +81,13 @@ impl Files<'_> {
 
     /// Returns whether `fd` is a real directory, which can be listed.
     pub(super) fn is_listed(&self, fd: &Resource<Descriptor>) -> bool {
-        !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { is_workspace: false }))
+        !matches!(self.handed(fd), Some(HandedDirectory::Root { is_workspace: false }))
     }
 
     /// Returns whether `path` below `fd` is the workspace, and the complete workspace is not granted.
     pub(super) fn is_way(&self, fd: &Resource<Descriptor>, path: &str) -> bool {
         let Some(base) = self.grant.base() else { return false };
-        if !matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Root { .. })) {
+        if !matches!(self.handed(fd), Some(HandedDirectory::Root { .. })) {
             return false;
         }
         let (whole, _) = self.relative.meaning(Some(base), path);
@@ -123,12 +122,12 @@ impl Files<'_> {
     /// Returns the absolute path of `path` below `fd`, and whether the call's arguments name it. `None` if the
     /// kernel should resolve it below that very directory.
     fn in_full(&self, fd: &Resource<Descriptor>, path: &str) -> Option<(PathBuf, bool)> {
-        match self.relative.handed(fd.rep())? {
+        match self.handed(fd)? {
             HandedDirectory::Root { .. } => Some(self.relative.meaning(self.grant.base(), path)),
             HandedDirectory::Granted(name) if self.bounds() == Bounds::Beneath => {
                 Some((upwards(name, path)?, true))
             }
-            HandedDirectory::Granted(_) => None,
+            HandedDirectory::Granted(_) | HandedDirectory::Private(_) => None,
         }
     }
 
@@ -161,8 +160,8 @@ impl Files<'_> {
             return ErrorCode::NoEntry;
         }
         self.denied.refuse(whole, what_for, self.grant);
-        let is_granted = matches!(self.relative.handed(fd.rep()), Some(HandedDirectory::Granted(_)));
-        if is_granted || self.relative.is_location_known() {
+        let is_granted = matches!(self.handed(fd), Some(HandedDirectory::Granted(_)));
+        if is_granted || self.relative.is_location_known {
             ErrorCode::NotPermitted
         } else {
             ErrorCode::NoEntry

@@ -19,7 +19,7 @@ use crate::denials::denied_access::{DeniedAccess, Protection};
 use crate::storage::{self, PrivateDirectory};
 use crate::threads::writable::Writable;
 use crate::wasi::capability::{Capability, HasCapability, NewGuest, View};
-use crate::wasi::disk_budget::{Disk, GoesOn};
+use crate::wasi::disk_budget::Disk;
 use haft_core::grant::{Grant, Preopen, Reach, RightsTable};
 use haft_core::limit::Limits;
 use haft_core::tool::inline;
@@ -29,7 +29,6 @@ use haft_state::Kept;
 /// The type under which wasmtime finds [`Files`] in a store.
 pub(crate) struct HasFiles;
 
-/// A guest's view of the file system.
 pub(crate) struct Files<'a> {
     pub(crate) inner: WasiFilesystemCtxView<'a>,
     pub(super) grant: &'a Grant,
@@ -37,10 +36,10 @@ pub(crate) struct Files<'a> {
     /// The directories that the call may write; `None` without a call.
     pub(super) writable: Option<&'a Writable>,
     pub(super) denied: &'a mut DeniedAccess,
-    pub(super) relative: &'a mut RelativePaths,
+    pub(super) relative: RelativePaths<'a>,
+    handles: &'a mut Vec<(u32, HandedDirectory)>,
     pub(super) disk: &'a Arc<Disk>,
-    pub(super) private_disks: &'a PrivateDisks,
-    pub(super) private_handles: &'a mut PrivateHandles,
+    private_disks: &'a [(Kept, Arc<Disk>)],
     /// The private directory that this works in.
     pub(super) inside: Option<Kept>,
     pub(super) leads_elsewhere: &'a mut bool,
@@ -53,13 +52,14 @@ impl HasData for HasFiles {
     type Data<'a> = Files<'a>;
 }
 
-/// A guest's data for files.
 pub(crate) struct FileState {
     protected_paths: Arc<ProtectedPaths>,
     pub(crate) disk: Arc<Disk>,
-    /// The guest's private directories, opened for the call.
-    pub(crate) private: PrivateDirectories,
-    relative: RelativePaths,
+    /// The remaining quota of each private directory (`/state`, `/cache`) in the call.
+    private_disks: Vec<(Kept, Arc<Disk>)>,
+    /// Whether the guest can ask haft for its workspace.
+    can_ask: bool,
+    handles: Vec<(u32, HandedDirectory)>,
     /// A token whose reference count is the number of WASI 0.3 file streams plus one.
     open_streams: Arc<()>,
     /// Whether the guest left the thread that read its call for a path to another file system.
@@ -71,8 +71,9 @@ impl Capability for FileState {
         Self {
             protected_paths: guest.protected_paths.clone(),
             disk: Arc::new(Disk::new(guest.call.limits.disk)),
-            private: PrivateDirectories::default(),
-            relative: RelativePaths::new(guest.can_ask),
+            private_disks: Vec::new(),
+            can_ask: guest.can_ask,
+            handles: Vec::new(),
             open_streams: Arc::default(),
             leads_elsewhere: false,
         }
@@ -90,30 +91,41 @@ impl Capability for FileState {
 
     fn begin(&mut self, call: &ActiveCall) {
         let private = call.writable.as_ref().map(Writable::private).unwrap_or_default();
-        self.private.begin(private, &self.disk, &call.goes_on());
-        self.relative.set_named(call.paths.clone());
+        let goes_on = call.goes_on();
+        let disk = |one: &PrivateDirectory| {
+            (one.kept, Arc::new(Disk::private(self.disk.clone(), one.quota.clone(), goes_on.clone())))
+        };
+        self.private_disks = private.iter().map(disk).collect();
     }
 
     fn renew(&mut self, limits: &Limits) {
-        self.private.end();
+        self.private_disks.clear();
         self.disk.renew(limits.disk);
     }
 }
 
-fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
-    if shared.is_location_known {
-        own.relative.set_location_known();
+impl FileState {
+    /// Returns whether a write was refused for the quota of this private directory.
+    pub(crate) fn is_full(&self, kept: Kept) -> bool {
+        self.private_disks.iter().any(|(own, disk)| *own == kept && disk.is_exceeded())
     }
+}
+
+fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
     Files {
         inner: WasiFilesystemCtxView { ctx: shared.wasi.filesystem(), table: &mut shared.table },
         grant: &shared.call.grant,
         protected_paths: &own.protected_paths,
         writable: shared.call.writable.as_ref(),
         denied: &mut shared.denied,
-        relative: &mut own.relative,
+        relative: RelativePaths {
+            can_ask: own.can_ask,
+            is_location_known: shared.is_location_known,
+            named: &shared.call.paths,
+        },
+        handles: &mut own.handles,
         disk: &own.disk,
-        private_disks: &own.private.disks,
-        private_handles: &mut own.private.handles,
+        private_disks: &own.private_disks,
         inside: None,
         leads_elsewhere: &mut own.leads_elsewhere,
         changes: &shared.call.changes,
@@ -124,13 +136,21 @@ fn files(View { shared, own }: View<'_, FileState>) -> Files<'_> {
 impl Files<'_> {
     /// Moves the guest off the reading thread if `path` leads to another file system, which may be slow or unavailable.
     pub(super) async fn stay_or_leave(&mut self, directory: &Dir, path: &str) {
-        if inline::is_enabled() && resolve::leads_elsewhere(directory, path) {
+        if inline::is_enabled() && resolve::leads_elsewhere(&directory.dir, path) {
             *self.leads_elsewhere = true;
             inline::leave().await;
         }
     }
 
-    /// Returns a second handle of the directory `fd`.
+    /// Returns the directory of a descriptor, if it was preopened or is below a private one.
+    pub(super) fn handed(&self, fd: &Resource<Descriptor>) -> Option<&HandedDirectory> {
+        self.handles.iter().find(|(handle, _)| *handle == fd.rep()).map(|(_, handed)| handed)
+    }
+
+    pub(super) fn forget(&mut self, fd: &Resource<Descriptor>) {
+        self.handles.retain(|(handle, _)| *handle != fd.rep());
+    }
+
     pub(super) fn directory(&self, fd: &Resource<Descriptor>) -> FsResult<Dir> {
         match self.inner.table.get(fd)? {
             Descriptor::Dir(directory) => Ok(directory.clone()),
@@ -138,7 +158,6 @@ impl Files<'_> {
         }
     }
 
-    /// Returns the open file `fd`.
     pub(super) fn file(&self, fd: &Resource<Descriptor>) -> FsResult<Arc<File>> {
         match self.inner.table.get(fd)? {
             Descriptor::File(file) => Ok(file.file.clone()),
@@ -162,7 +181,6 @@ impl Files<'_> {
         Some(self.changes).filter(|_| self.inside.is_none())
     }
 
-    /// Returns the bounds for the resolution of a path.
     pub(super) fn bounds(&self) -> Bounds {
         let is_anywhere = self.inside.is_none() && self.grant.readable() == Reach::Anywhere;
         if is_anywhere { Bounds::Anywhere } else { Bounds::Beneath }
@@ -175,63 +193,8 @@ impl Files<'_> {
     }
 }
 
-/// Returns the treatment of a link at the end of a path.
 pub(super) fn links(flags: PathFlags) -> Links {
     if flags.contains(PathFlags::SYMLINK_FOLLOW) { Links::Follow } else { Links::Keep }
-}
-
-// The state of a guest's private directories (`/state`, `/cache`) in a call: their remaining quotas, and the
-// descriptors that lead into them.
-
-#[derive(Default)]
-pub(crate) struct PrivateDirectories {
-    pub(super) disks: PrivateDisks,
-    pub(super) handles: PrivateHandles,
-}
-
-/// The remaining quota of each directory in the current call.
-#[derive(Default)]
-pub(super) struct PrivateDisks(Vec<(Kept, Arc<Disk>)>);
-
-/// The descriptors that lead into private directories.
-#[derive(Default)]
-pub(super) struct PrivateHandles(Vec<(u32, Kept)>);
-
-impl PrivateDirectories {
-    pub(crate) fn begin(&mut self, directories: &[PrivateDirectory], call: &Arc<Disk>, goes_on: &GoesOn) {
-        let disk = |one: &PrivateDirectory| Disk::private(call.clone(), one.quota.clone(), goes_on.clone());
-        self.disks.0 = directories.iter().map(|one| (one.kept, Arc::new(disk(one)))).collect();
-    }
-
-    /// Ends the call.
-    pub(crate) fn end(&mut self) {
-        self.disks.0.clear();
-    }
-
-    /// Returns whether a write was refused for the quota of this directory.
-    pub(crate) fn is_full(&self, kept: Kept) -> bool {
-        self.disks.get(kept).is_some_and(|disk| disk.is_exceeded())
-    }
-}
-
-impl PrivateDisks {
-    pub(super) fn get(&self, kept: Kept) -> Option<&Arc<Disk>> {
-        self.0.iter().find(|(own, _)| *own == kept).map(|(_, disk)| disk)
-    }
-}
-
-impl PrivateHandles {
-    pub(super) fn get(&self, fd: u32) -> Option<Kept> {
-        self.0.iter().find(|(own, _)| *own == fd).map(|(_, kept)| *kept)
-    }
-
-    pub(super) fn add(&mut self, fd: u32, kept: Kept) {
-        self.0.push((fd, kept));
-    }
-
-    pub(super) fn drop(&mut self, fd: u32) {
-        self.0.retain(|(own, _)| *own != fd);
-    }
 }
 
 // A guest's private directories (`/state`, `/cache`). They are among haft's own files, which are closed to all other
@@ -253,7 +216,7 @@ impl Files<'_> {
                     let mode = OpenMode::READ | OpenMode::WRITE;
                     let directory = Descriptor::Dir(Dir::new(directory, FsPerms::ReadWrite, mode, true));
                     let descriptor = self.inner.table.push(directory)?;
-                    self.private_handles.add(descriptor.rep(), private.kept);
+                    self.handles.push((descriptor.rep(), HandedDirectory::Private(private.kept)));
                     opened.push((descriptor, name.to_owned()));
                 }
                 Err(problem) => self.denied.unopened(name, problem),
@@ -267,11 +230,18 @@ impl Files<'_> {
 
     /// Works from `fd` on: below a private directory nothing is protected, and its quota counts.
     pub(super) fn enter(&mut self, fd: &Resource<Descriptor>) {
-        let Some(kept) = self.private_handles.get(fd.rep()) else { return };
+        let Some(kept) = self.private(fd) else { return };
         self.inside = Some(kept);
         self.protected_paths = &NOTHING_PROTECTED;
-        if let Some(disk) = self.private_disks.get(kept) {
+        if let Some((_, disk)) = self.private_disks.iter().find(|(own, _)| *own == kept) {
             self.disk = disk;
+        }
+    }
+
+    fn private(&self, fd: &Resource<Descriptor>) -> Option<Kept> {
+        match self.handed(fd) {
+            Some(HandedDirectory::Private(kept)) => Some(*kept),
+            _ => None,
         }
     }
 
@@ -281,7 +251,7 @@ impl Files<'_> {
         from: &Resource<Descriptor>,
         to: &Resource<Descriptor>,
     ) -> FsResult<()> {
-        if self.private_handles.get(from.rep()) != self.private_handles.get(to.rep()) {
+        if self.private(from) != self.private(to) {
             return Err(ErrorCode::CrossDevice.into());
         }
         self.enter(from);
@@ -292,13 +262,11 @@ impl Files<'_> {
     pub(super) fn push(&mut self, opened: Descriptor) -> FsResult<Resource<Descriptor>> {
         let descriptor = self.inner.table.push(opened)?;
         if let Some(kept) = self.inside {
-            self.private_handles.add(descriptor.rep(), kept);
+            self.handles.push((descriptor.rep(), HandedDirectory::Private(kept)));
         }
         Ok(descriptor)
     }
 }
-
-// The preopened directories of a guest: exactly those of its grant, without haft's own.
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Resource<Descriptor>, String)>> {
@@ -307,7 +275,7 @@ impl preopens::Host for Files<'_> {
         let mut directories = Vec::with_capacity(preopens.len() + 1);
         if let Some((directory, is_workspace)) = self.relative_root(&preopens) {
             let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
-            self.relative.add_handle(descriptor.rep(), HandedDirectory::Root { is_workspace });
+            self.handles.push((descriptor.rep(), HandedDirectory::Root { is_workspace }));
             directories.push((descriptor, relative::NAME.to_owned()));
         }
         let stands_for_root = !directories.is_empty();
@@ -315,8 +283,7 @@ impl preopens::Host for Files<'_> {
             match self.preopen(&preopen) {
                 Ok(directory) => {
                     let descriptor = self.inner.table.push(Descriptor::Dir(directory))?;
-                    self.relative
-                        .add_handle(descriptor.rep(), HandedDirectory::Granted((&preopen.name).into()));
+                    self.handles.push((descriptor.rep(), HandedDirectory::Granted((&preopen.name).into())));
                     directories.push((descriptor, preopen.name));
                 }
                 Err(problem) => self.denied.unopened(&preopen.name, problem),
@@ -334,7 +301,6 @@ impl Files<'_> {
         Ok(Dir::new(directory, permissions, mode, true))
     }
 
-    /// Returns a granted directory, and its protection, if any.
     fn granted(&self, preopen: &Preopen) -> Result<(File, Option<Protection>), String> {
         let Some(writable) = self.writable else {
             return Err("no call has begun".into());
@@ -356,7 +322,6 @@ impl Files<'_> {
     }
 }
 
-/// Returns the rights of a descriptor made from a grant.
 fn rights(writable: bool) -> (FsPerms, OpenMode) {
     if writable {
         (FsPerms::ReadWrite, OpenMode::READ | OpenMode::WRITE)

@@ -17,7 +17,6 @@ pub(super) const MAX_RESPONSE: u64 = 256 << 20;
 /// Maximum size in bytes of one request's body, for the same reason; it may contain granted files.
 const MAX_REQUEST: u64 = 64 << 20;
 
-/// The body of a guest's request.
 pub(super) struct RequestBody {
     inner: WasiBody,
     left: u64,
@@ -104,7 +103,6 @@ impl ResponseBody {
     }
 }
 
-/// Returns the reason why a body ended before its end.
 fn broken(error: &hyper::Error) -> Error {
     if error.is_incomplete_message() { Error::HttpResponseIncomplete } else { Error::ConnectionTerminated }
 }

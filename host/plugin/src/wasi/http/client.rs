@@ -31,12 +31,10 @@ const MAX_ADDRESSES: usize = 8;
 /// Delay before the next address is tried concurrently (RFC 8305, section 5).
 const HEAD_START: Duration = Duration::from_millis(250);
 
-/// A connection, encrypted or not.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-/// Makes connections; one for all guests.
 pub(crate) struct Connector {
     lookups: Arc<Semaphore>,
     /// Made at the first need: reading the system's certificates takes a while.

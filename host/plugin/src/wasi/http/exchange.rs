@@ -18,7 +18,7 @@ use wasmtime_wasi_http::{Error, RequestOptions, Result, WasiBody};
 use super::body::{MAX_RESPONSE, RequestBody, ResponseBody};
 use super::client::{Connector, Stream};
 use super::injection::Injections;
-use crate::denials::network_decisions::{NetworkDecisions, Refusal};
+use crate::denials::denied_access::{NetworkDecisions, Refusal};
 use haft_core::grant::{Destination, Grant};
 use haft_core::trace::TraceParent;
 use haft_core::upstream::Upstream;
@@ -29,7 +29,6 @@ pub(super) type Sent = (Response<WasiBody>, Box<dyn Future<Output = Result<()>> 
 /// Maximum number of bytes of an answer's headers; servers themselves send 8 to 32 KiB at most.
 const MAX_HEADER_BYTES: u32 = 64 << 10;
 
-/// Headers of an answer.
 const MAX_HEADERS: usize = 256;
 
 /// Default time limit from the name lookup to the encrypted connection.
@@ -53,7 +52,6 @@ pub(super) struct Timeouts {
 }
 
 impl Timeouts {
-    /// Returns the guest's limits, within bounds.
     pub(super) fn from_options(options: Option<&RequestOptions>) -> Self {
         let options = options.copied().unwrap_or_default();
         Self {
@@ -64,23 +62,18 @@ impl Timeouts {
     }
 }
 
-/// The way of a request that may be made.
 pub(super) struct Exchange {
     pub(super) client: Arc<Connector>,
     pub(super) grant: Arc<Grant>,
     pub(super) injections: Injections,
     pub(super) decisions: NetworkDecisions,
-    /// Permits for the guest's connections.
     pub(super) open: Arc<Semaphore>,
     pub(super) destination: Destination,
-    /// The request as decisions call it.
     pub(super) what: String,
-    /// The trace context.
     pub(super) trace: Option<TraceParent>,
 }
 
 impl Exchange {
-    /// Makes the request and waits for the beginning of its answer.
     pub(super) async fn run(self, request: Request<WasiBody>, timeouts: Timeouts) -> Result<Sent> {
         let permit = timeout(timeouts.connect, self.open.clone().acquire_owned()).await;
         let Ok(Ok(permit)) = permit else { return Err(Error::ConnectionLimitReached) };
@@ -147,7 +140,6 @@ impl Exchange {
         }
     }
 
-    /// Returns the request as sent, and whether a secret was added.
     fn prepared(&self, request: Request<WasiBody>) -> Result<(Request<RequestBody>, bool)> {
         let mut request = request.map(RequestBody::new);
         // The form for a server; a complete URL would be for a proxy.
@@ -164,7 +156,6 @@ impl Exchange {
         Ok((request, injected))
     }
 
-    /// Returns the answer as the guest sees it.
     fn visible(
         &self,
         mut response: Response<Incoming>,
@@ -201,14 +192,12 @@ fn note_trace(trace: &TraceParent, headers: &mut HeaderMap) {
     }
 }
 
-/// Returns the compression of a body, if it is compressed.
 fn coding(headers: &HeaderMap) -> Option<String> {
     let codings = headers.get_all(CONTENT_ENCODING).iter();
     let mut codings = codings.map(|coding| String::from_utf8_lossy(coding.as_bytes()).trim().to_owned());
     codings.find(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("identity"))
 }
 
-/// Sends a request over a new connection.
 async fn exchange(
     stream: Box<dyn Stream>,
     request: Request<RequestBody>,
@@ -227,7 +216,6 @@ async fn exchange(
     Ok((response, connection))
 }
 
-/// Returns a TLS error as a `wasi:http` error code.
 fn coded(error: Error) -> Error {
     let Error::Tls(error) = error else { return error };
     match error.get_ref().and_then(|cause| cause.downcast_ref()) {
@@ -240,7 +228,6 @@ fn coded(error: Error) -> Error {
     }
 }
 
-/// Returns an error of hyper as a `wasi:http` error code.
 fn failure(error: &hyper::Error) -> Error {
     let cause = std::error::Error::source(error);
     if let Some(Error::HttpRequestBodySize(size)) = cause.and_then(|cause| cause.downcast_ref()) {

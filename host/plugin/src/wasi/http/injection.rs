@@ -139,7 +139,6 @@ impl Injections {
         }
     }
 
-    /// Returns the masker for the body of a response.
     pub(super) fn masker(&self) -> Masker {
         Masker::new(self.mask.clone())
     }

@@ -57,7 +57,6 @@ impl Mask {
     }
 }
 
-/// Masks a body that arrives in pieces.
 pub(super) struct Masker {
     mask: Option<Arc<Mask>>,
     /// The possible beginning of a secret, unmodified.

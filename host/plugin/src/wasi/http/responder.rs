@@ -8,7 +8,7 @@ use wasmtime_wasi_http::{Error, Result, WasiBody};
 
 use super::body::RequestBody;
 use super::exchange::{Exchange, Sent};
-use crate::denials::network_decisions::Refusal;
+use crate::denials::denied_access::Refusal;
 
 /// Answers requests instead of their destinations: no request leaves this machine.
 pub trait Responder: Send + Sync {
@@ -41,7 +41,6 @@ pub struct CannedResponse {
 }
 
 impl Exchange {
-    /// Requests an answer from `responder`.
     pub(super) async fn answered_by(
         self,
         responder: &dyn Responder,

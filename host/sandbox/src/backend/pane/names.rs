@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use crate::HostContext;
 use crate::backend::script::{Script, quoted};
 use crate::backend::{BackendConfig, Place};
-use crate::error::BackendError;
+use crate::error::{BackendError, check_name};
 use crate::process::attached;
 use haft_core::encoding::hex;
 use haft_core::lookup::{find_on_path, search_path};
@@ -71,13 +71,11 @@ impl TmuxSession {
         Ok(Self { name, is_local, tmux: format!("-u -f /dev/null -S {socket}"), shell, key })
     }
 
-    /// Sets the session's variables in a script.
     pub(super) fn describe(&self, script: Script) -> Script {
         let script = script.with("tmux", &self.tmux).with("name", &self.name);
         script.with("key", &self.key).with("shell", &self.shell)
     }
 
-    /// Returns the command line to attach to the session.
     pub(super) fn attach(&self, target: &str) -> String {
         let line = format!("tmux {} attach -t {}", self.tmux.replace("-u -f /dev/null ", ""), self.name);
         if self.is_local { line } else { format!("{line}` on `{target}") }
@@ -88,31 +86,20 @@ fn local_shell(choice: &BackendConfig) -> Result<PathBuf, BackendError> {
     let usual = std::env::var("SHELL").ok();
     let usual = usual.filter(|shell| KNOWN.iter().any(|known| shell.rsplit('/').next() == Some(*known)));
     let asked = choice.shell.clone().or(usual);
-    let missing = || BackendError::Missing("no shell for the pane was found in PATH".into());
+    let missing = || BackendError::Target("no shell for the pane was found in PATH".into());
     match asked {
         Some(path) if path.starts_with('/') => Ok(path.into()),
         Some(name) => find_on_path(&name)
-            .ok_or_else(|| BackendError::Missing(format!("the shell `{name}` was not found in PATH"))),
+            .ok_or_else(|| BackendError::Target(format!("the shell `{name}` was not found in PATH"))),
         None => SHELLS.iter().find_map(|name| find_on_path(name)).ok_or_else(missing),
     }
 }
 
 fn check(name: &str) -> Result<(), BackendError> {
-    let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
-    if name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name.chars().all(is_name)
-        && name.len() <= MAX_NAME
-    {
-        return Ok(());
-    }
-    Err(BackendError::Name {
-        what: "tmux session",
-        name: haft_core::report::plain(name),
-        expected: "expected at most 48 letters, digits, `_` and `-`, a letter or digit first",
-    })
+    let expected = "expected at most 48 letters, digits, `_` and `-`, a letter or digit first";
+    check_name(("tmux session", name), (&['_', '-'], MAX_NAME), expected)
 }
 
-/// Returns a short digest of `text`.
 fn digest(text: &str) -> String {
     let mut digits = hex(&Sha256::digest(text.as_bytes()));
     digits.truncate(16);

@@ -1,32 +1,14 @@
 //! The content of a pane, and keys for it. Refuses all panes except haft's own: others may belong to a person,
 //! with more rights.
 
-use async_trait::async_trait;
-
-use super::{Nowhere, Paned};
-use crate::backend::script::{CAPTURE, KEYS, SCREEN, quoted};
+use super::Paned;
+use crate::backend::script::quoted;
 use crate::error::BackendError;
 use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 
 /// Limit on the bytes of a screen with its history; the end is kept.
 const MAX_SCREEN: usize = 4 << 20;
-
-/// A pane that can be captured and typed into.
-#[async_trait]
-pub trait Screen: Send + Sync {
-    /// Returns the content of the pane.
-    async fn capture(&self, snapshot: &Snapshot) -> Result<Captured, BackendError>;
-
-    /// Types `literal`, presses `keys`, then Enter if `enter` is set. Returns the pane's id.
-    async fn send(
-        &self,
-        target: Option<&str>,
-        literal: &str,
-        keys: &[String],
-        enter: bool,
-    ) -> Result<String, BackendError>;
-}
 
 /// The parameters of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +54,7 @@ impl Snapshot {
                     "`{name}` is `{}`; expected a line number or `-`",
                     haft_core::report::plain(value)
                 );
-                return Err(BackendError::Screen(message));
+                return Err(BackendError::Target(message));
             }
             flags.extend([flag.to_owned(), value.clone()]);
         }
@@ -80,9 +62,8 @@ impl Snapshot {
     }
 }
 
-/// Keeps the last bytes of the output.
 #[derive(Default)]
-struct End(Lock<Vec<u8>>);
+pub(super) struct End(pub(super) Lock<Vec<u8>>);
 
 impl OutputSink for End {
     fn take(&self, stream: Stream, bytes: &[u8]) {
@@ -96,65 +77,13 @@ impl OutputSink for End {
 }
 
 impl Paned {
-    fn refused(&self, status: &str) -> BackendError {
-        match status.split_once(' ') {
-            Some(("!target", pane)) => BackendError::Screen(format!(
-                "`target` is not one of haft's panes; remove it, or write `{}`",
-                haft_core::report::plain(pane)
-            )),
-            _ if status == "!pane" => {
-                BackendError::Screen("the pane was closed; the next command opens a new pane".into())
-            }
-            _ => self.explained(status),
-        }
-    }
-
     /// Returns the pane's id of a status line, and whether the capture fell back to the main screen.
-    fn shown_pane(&self, status: &str) -> Result<(String, bool), BackendError> {
+    pub(super) fn shown_pane(&self, status: &str) -> Result<(String, bool), BackendError> {
         let mut words = status.split(' ');
         match (words.next(), words.next()) {
             (Some("0"), Some(pane)) => Ok((pane.to_owned(), words.next().is_some())),
-            _ => Err(self.refused(status)),
+            _ => Err(self.explained(status)),
         }
-    }
-}
-
-#[async_trait]
-impl Screen for Paned {
-    async fn capture(&self, snapshot: &Snapshot) -> Result<Captured, BackendError> {
-        let script = self.script()?;
-        let script = script
-            .with("target", snapshot.target.as_deref().unwrap_or_default())
-            .with("alternate", if snapshot.alternate { "yes" } else { "" })
-            .then(SCREEN)
-            .then(&format!("set -- {}", snapshot.flags()?))
-            .then(CAPTURE);
-        let end = End::default();
-        let status = self.ask(&script, &end).await?;
-        let (_, fell_back) = self.shown_pane(&status)?;
-        let bytes = end.0.into_inner();
-        Ok(Captured { text: String::from_utf8_lossy(&bytes).into_owned(), fell_back })
-    }
-
-    async fn send(
-        &self,
-        target: Option<&str>,
-        literal: &str,
-        keys: &[String],
-        enter: bool,
-    ) -> Result<String, BackendError> {
-        if let Some(unknown) = keys.iter().find(|key| !is_key(key)) {
-            return Err(BackendError::Screen(format!(
-                "tmux does not know the key `{}`; keys are written like `C-c`, `Enter`, `Up`, `F5`, text \
-                 belongs in `literal_text`",
-                haft_core::report::plain(unknown)
-            )));
-        }
-        let arguments = arguments("\"$haft_pane\"", literal, keys, enter);
-        let script = self.script()?.with("target", target.unwrap_or_default()).then(SCREEN);
-        let script = script.then(&format!("set -- \\; {arguments}")).then(KEYS);
-        let status = self.ask(&script, &Nowhere).await?;
-        Ok(self.shown_pane(&status)?.0)
     }
 }
 
@@ -169,7 +98,6 @@ const FUNCTIONS: std::ops::RangeInclusive<u8> = 1..=12;
 /// Prefixes of a key.
 const MODIFIERS: &[&str] = &["C-", "M-", "S-", "^"];
 
-/// Reports whether tmux knows a key by this name.
 pub(super) fn is_key(name: &str) -> bool {
     let bare =
         MODIFIERS.iter().find_map(|modifier| name.strip_prefix(modifier).filter(|rest| !rest.is_empty()));

@@ -21,7 +21,7 @@ const LOCALHOST: &str = "localhost";
 
 #[derive(Debug)]
 pub(super) struct Judge {
-    rules: Outgoing,
+    pub(super) rules: Outgoing,
     /// The addresses that names were resolved to.
     known: Lock<VecDeque<(IpAddr, String)>>,
     /// The names that only a proxy can resolve, in the order of their addresses from [`STAND_INS`].
@@ -36,10 +36,6 @@ impl Judge {
     pub(super) fn new(hosts: &[String], blocked: &[String]) -> io::Result<Self> {
         let rules = Outgoing::new(parsed(hosts)?, parsed(blocked)?);
         Ok(Self { rules, known: Lock::default(), stood_for: Lock::default() })
-    }
-
-    pub(super) fn may_look_up(&self, name: &str) -> bool {
-        self.rules.may_look_up(name)
     }
 
     /// Records that `name` resolves to `address`.
@@ -78,7 +74,6 @@ impl Judge {
         Ipv4Addr::from(first.saturating_add(u32::try_from(at).unwrap_or_default())).into()
     }
 
-    /// Returns the name that `address` stands for.
     fn stood_for(&self, address: IpAddr) -> Option<String> {
         let IpAddr::V4(address) = address.to_canonical() else { return None };
         let at = u32::from(address).checked_sub(u32::from(STAND_INS))?;
@@ -128,7 +123,6 @@ impl Judge {
         names.chain(stood_for).chain(self.rules.may_open(address).then_some(own)).collect()
     }
 
-    /// Returns the names that `address` was the answer to.
     pub(super) fn names(&self, address: IpAddr) -> Vec<String> {
         let (known, address) = (self.known.lock(), address.to_canonical());
         let looked_up = known.iter().filter(|(other, _)| *other == address).map(|(_, name)| name.clone());

@@ -3,6 +3,8 @@
 use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroU64;
 
+use serde::{Deserialize, Serialize};
+
 /// The error number of a refused connection; 0 is success.
 pub(in crate::confine) fn refused(address: IpAddr) -> i32 {
     // What a program expects of a port of its own machine that nothing listens on.
@@ -10,7 +12,7 @@ pub(in crate::confine) fn refused(address: IpAddr) -> i32 {
 }
 
 /// A connection that a child tries to open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::confine) struct Request {
     /// The watcher's number of the call.
     pub(in crate::confine) id: u64,
@@ -23,7 +25,7 @@ pub(in crate::confine) struct Request {
 }
 
 /// The end of a request. The socket, if there is one, comes with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::confine) struct Reply {
     pub(in crate::confine) id: u64,
     /// The error number of the call; 0 is success.
@@ -32,30 +34,22 @@ pub(in crate::confine) struct Reply {
 
 impl Request {
     pub(in crate::confine) fn encode(&self) -> Vec<u8> {
-        let wait = self.wait.map_or(0, NonZeroU64::get).to_le_bytes();
-        let is_v6 = [u8::from(self.is_v6)];
-        [&self.id.to_le_bytes()[..], &wait, &is_v6, self.address.to_string().as_bytes()].concat()
+        // Numbers and addresses can always be written.
+        serde_json::to_vec(self).unwrap_or_default()
     }
 
     pub(super) fn decode(body: &[u8]) -> Option<Self> {
-        let (id, rest) = body.split_first_chunk()?;
-        let (wait, rest) = rest.split_first_chunk()?;
-        let ([is_v6], address) = rest.split_first_chunk()?;
-        let address = std::str::from_utf8(address).ok()?.parse().ok()?;
-        let wait = NonZeroU64::new(u64::from_le_bytes(*wait));
-        Some(Self { id: u64::from_le_bytes(*id), is_v6: *is_v6 != 0, wait, address })
+        serde_json::from_slice(body).ok()
     }
 }
 
 impl Reply {
     pub(super) fn encode(self) -> Vec<u8> {
-        [&self.id.to_le_bytes()[..], &self.error.to_le_bytes()].concat()
+        serde_json::to_vec(&self).unwrap_or_default()
     }
 
     pub(in crate::confine) fn decode(body: &[u8]) -> Option<Self> {
-        let (id, rest) = body.split_first_chunk()?;
-        let error = i32::from_le_bytes(*rest.first_chunk()?);
-        Some(Self { id: u64::from_le_bytes(*id), error })
+        serde_json::from_slice(body).ok()
     }
 }
 

@@ -49,7 +49,6 @@ impl Connection {
 }
 
 impl Record {
-    /// Returns the recorded connections.
     pub(in crate::confine) fn list(&self) -> Vec<Connection> {
         self.0.lock().clone()
     }
@@ -59,7 +58,6 @@ impl Record {
         std::mem::take(&mut *self.0.lock())
     }
 
-    /// Records an opened connection.
     pub(super) fn add(&self, new: &Connection) {
         self.change((new.name.as_deref(), new.address, new.secret.as_deref()), |known| {
             known.others.clone_from(&new.others);
@@ -107,7 +105,6 @@ impl Bytes {
         }
     }
 
-    /// Returns the bytes since `earlier`.
     pub(super) fn since(self, earlier: Self) -> Self {
         Self {
             sent: self.sent.saturating_sub(earlier.sent),

@@ -11,7 +11,6 @@ mod outside;
 mod placeholder;
 mod request;
 mod sigv4;
-mod swap;
 mod upgrade;
 
 use std::ffi::OsString;
@@ -45,6 +44,8 @@ pub(in crate::confine) const GIVEN: &str = "/dev/haft";
 const CA_FILE: &str = "ca.pem";
 /// The variable in which programs look for the access key of AWS.
 const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
+/// The beginning of such a key.
+const ACCESS_KEY_FORM: &str = "AKIA";
 /// Limit on a child's connections to hosts of secrets at one time.
 const MAX_CONNECTIONS: usize = 256;
 /// Limit on the addresses whose connections are kept.
@@ -75,7 +76,6 @@ struct Shared {
     records: Records,
 }
 
-/// A secret, and the child's placeholder for it.
 #[derive(Debug)]
 struct Held {
     secret: HostSecret,
@@ -96,7 +96,8 @@ impl Relay {
         let lower_case: Vec<SecretString> = secrets.iter().map(lower_case).collect();
         redactor.add(secrets.iter().map(|secret| &secret.value).chain(&lower_case));
         let held = |secret: &HostSecret| {
-            let id = secret.access_key.as_ref().map(|_| placeholder::of_access_key()).transpose()?;
+            let id =
+                secret.access_key.as_ref().map(|_| placeholder::new(&ACCESS_KEY_FORM.into())).transpose()?;
             let placeholder = placeholder::new(&secret.value)?;
             io::Result::Ok(Held { secret: secret.clone(), placeholder, access_key: id })
         };
@@ -153,7 +154,7 @@ impl Relay {
         };
         match self.opened(name, request).await {
             Ok((socket, inside, route)) => {
-                let intercepted = Intercepted::new(self.shared.clone(), hosts, route);
+                let intercepted = Intercepted { shared: self.shared.clone(), hosts, route };
                 let mut connections = self.connections.lock();
                 while connections.try_join_next().is_some() {}
                 connections.spawn(async move {

@@ -1,26 +1,77 @@
-//! The bytes of record that were handed over, which haft does not relay: the kernel reports them when a socket
-//! ends (`sock_diag(7)`, its groups of ended sockets), and on request for a socket that is open. One listener for all
-//! children of this process. A lost report makes bytes unknown, and never a wrong number.
+//! The connections of one child, with their bytes. haft does not relay connections that were handed over: the kernel
+//! reports the bytes when a socket ends (`sock_diag(7)`, its groups of ended sockets), and on request for a socket that
+//! is open. One listener for all children of this process. A lost report makes bytes unknown, and never a wrong number.
 
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
+
+use tokio::time::sleep;
 
 use haft_core::sync::Lock;
 
-use super::record::{Bytes, Record};
+use super::record::{Bytes, Connection, Record};
 use crate::confine::sys::platform::diagnostics::{self, Counted, Socket};
 
 /// Limit on the followed sockets of this process; the bytes of others are unknown.
 const MAX_FOLLOWED: usize = 8192;
 
+/// Number of looks for the reports about ended sockets, and the time between two: the kernel sends a report some
+/// microseconds after the end.
+const LOOKS: usize = 50;
+const ROUND: Duration = Duration::from_millis(1);
+
+#[derive(Debug, Default)]
+pub(crate) struct Connections {
+    record: Arc<Record>,
+    /// Set with the first connection.
+    traffic: OnceLock<Option<Arc<Traffic>>>,
+}
+
+impl Connections {
+    /// Returns the connections since the last call of this function.
+    pub(crate) fn take(&self) -> Vec<Connection> {
+        self.settle(Missing::Late);
+        self.record.take()
+    }
+
+    pub(crate) async fn finished(&self) -> Vec<Connection> {
+        for _ in 0..LOOKS {
+            if self.settle(Missing::UnderWay) {
+                break;
+            }
+            sleep(ROUND).await;
+        }
+        self.settle(Missing::Lost);
+        self.record.take()
+    }
+
+    fn settle(&self, missing: Missing) -> bool {
+        let traffic = self.traffic.get().and_then(Option::as_ref);
+        traffic.is_none_or(|traffic| traffic.settle(&self.record, missing))
+    }
+
+    /// Records the bytes of `socket`, which is handed over for the connection to `address`.
+    pub(super) fn follow(&self, socket: &OwnedFd, name: Option<String>, address: SocketAddr) {
+        match self.traffic.get_or_init(|| Traffic::shared().ok()) {
+            Some(traffic) => traffic.follow(socket, &self.record, (name, address)),
+            None => self.record.count(name.as_deref(), address, None),
+        }
+    }
+
+    pub(super) fn add(&self, new: &Connection) {
+        self.record.add(new);
+    }
+}
+
 /// The listener of this process, while it is used.
 static SHARED: Lock<Weak<Traffic>> = Lock::new(Weak::new());
 
 #[derive(Debug)]
-pub(super) struct Traffic {
+struct Traffic {
     /// Answers questions about open sockets.
     queries: Lock<OwnedFd>,
     /// The handed over sockets by the kernel's number.
@@ -29,7 +80,7 @@ pub(super) struct Traffic {
 
 /// The meaning of a missing report about an ended socket.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Missing {
+enum Missing {
     /// It is under way.
     UnderWay,
     /// It is lost if it is missing again.
@@ -37,7 +88,6 @@ pub(super) enum Missing {
     Lost,
 }
 
-/// A socket that was handed over.
 #[derive(Debug)]
 struct Followed {
     socket: Socket,
@@ -55,7 +105,7 @@ impl Traffic {
     ///
     /// # Errors
     /// The kernel does not report the bytes of sockets.
-    pub(super) fn shared() -> io::Result<Arc<Self>> {
+    fn shared() -> io::Result<Arc<Self>> {
         let mut shared = SHARED.lock();
         if let Some(traffic) = shared.upgrade() {
             return Ok(traffic);
@@ -69,12 +119,7 @@ impl Traffic {
     }
 
     /// Records the bytes of `socket`, which is handed over, for the connection to `address`.
-    pub(super) fn follow(
-        &self,
-        socket: &OwnedFd,
-        record: &Arc<Record>,
-        (name, address): (Option<String>, SocketAddr),
-    ) {
+    fn follow(&self, socket: &OwnedFd, record: &Arc<Record>, (name, address): (Option<String>, SocketAddr)) {
         let mut followed = self.followed.lock();
         if followed.len() >= MAX_FOLLOWED {
             followed.retain(|_, known| known.record.strong_count() > 0);
@@ -87,7 +132,7 @@ impl Traffic {
 
     /// Records the bytes of the open sockets of `record` so far. Returns whether no report about an ended one is
     /// missing.
-    pub(super) fn settle(&self, record: &Arc<Record>, missing: Missing) -> bool {
+    fn settle(&self, record: &Arc<Record>, missing: Missing) -> bool {
         let mut is_settled = true;
         let queries = self.queries.lock();
         self.followed.lock().retain(|_, followed| {

@@ -9,11 +9,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify::{CreateFlags, Reader, WatchFlags, add_watch, init};
 use rustix::io::Errno;
 
-use super::timespec;
 use haft_core::sync::Lock;
 
 /// Bytes of one read: some hundred events.
@@ -82,7 +81,7 @@ impl Events {
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let mut events = [PollFd::new(&self.inotify, PollFlags::IN)];
-            let _ = poll(&mut events, Some(&timespec(left)));
+            let _ = poll(&mut events, Timespec::try_from(left).ok().as_ref());
             if self.read() {
                 return true;
             }

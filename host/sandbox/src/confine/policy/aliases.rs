@@ -27,7 +27,6 @@ pub(super) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     with_aliases
 }
 
-/// A line of the list.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     id: u64,
@@ -35,7 +34,6 @@ struct Mount {
     device: String,
     /// The mounted part of the file system.
     root: PathBuf,
-    /// The mount point.
     place: PathBuf,
 }
 
@@ -61,7 +59,6 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(bytes).into()
 }
 
-/// Returns the aliases of `path`.
 fn aliases(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
     let Some(here) = found(path) else { return Vec::new() };
     let Some(containing) = mounts.iter().find(|mount| mount.id == here.stx_mnt_id) else { return Vec::new() };

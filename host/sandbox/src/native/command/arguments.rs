@@ -9,7 +9,6 @@ use super::CommandError;
 use crate::process::MAX_ARGUMENT;
 use haft_manifest::{Argument, ArgumentType, EXTRA_ARGS};
 
-/// Refuses two arguments with one name.
 pub(super) fn check_names(arguments: &[Argument]) -> Result<(), CommandError> {
     let mut names = BTreeSet::new();
     match arguments.iter().find(|argument| !names.insert(argument.name.as_str())) {

@@ -3,19 +3,18 @@
 
 use std::time::Duration;
 
-use super::shown;
 use crate::{CommandEnd, CommandOutcome, OutputSink, Stream};
 use haft_core::call::ToolResult;
 use haft_core::event::{Event, Events};
 use haft_core::sync::Lock;
 use haft_core::tool::{Clipper, Keep};
+use haft_core::units::format_duration;
 
 /// Limit on the characters of each stream. The errors are usually at its end, so both ends are shown.
 const MAX_STREAM: usize = 4000;
 /// The suffix of a truncated stream.
 const TRUNCATED: &str = "...[truncated]";
 
-/// Captures both streams and forwards them live.
 pub(super) struct Streams {
     call: String,
     events: Events,
@@ -36,7 +35,6 @@ impl Streams {
     }
 }
 
-/// Renders a stream within its limit.
 fn rendered(text: &mut Clipper) -> String {
     text.end();
     if text.total() <= MAX_STREAM {
@@ -64,22 +62,15 @@ impl OutputSink for Streams {
     }
 }
 
-/// The future of a command that still runs in its pane after its time limit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    GoesOn,
-    /// haft ends with this call.
-    Ends,
-}
-
 /// Builds the result. A failed command is a normal result; one with an unknown end is an error.
+/// `one_call`: haft ends with this call, and with it a command that still runs in its pane.
 pub(super) fn ended(
     ended: CommandOutcome,
-    fate: Fate,
+    one_call: bool,
     streams: [String; 2],
     timeout: Duration,
 ) -> ToolResult {
-    let time = shown(timeout);
+    let time = format_duration(timeout);
     let (head, is_error) = match ended.how {
         CommandEnd::Exited(code) => (format!("exit code: {code}"), false),
         CommandEnd::TimedOut(kind) => (
@@ -89,7 +80,7 @@ pub(super) fn ended(
             ),
             true,
         ),
-        CommandEnd::Running(_) if fate == Fate::Ends => (
+        CommandEnd::Running(_) if one_call => (
             format!(
                 "timed out waiting for tmux command completion after {time}; it was stopped, because this \
                  haft ends with the call: use a longer `wait`"
@@ -112,7 +103,6 @@ pub(super) fn ended(
     ToolResult { content, is_error, ..ToolResult::default() }
 }
 
-/// Terminates `text` with a line end.
 fn line(text: &str) -> String {
     if text.is_empty() || text.ends_with('\n') { text.to_owned() } else { format!("{text}\n") }
 }
@@ -125,12 +115,7 @@ mod tests {
         let streams = Streams::new("call", &Events::none());
         streams.take(Stream::Output, output);
         streams.take(Stream::Errors, errors);
-        ended(
-            CommandOutcome { how, notices: Vec::new() },
-            Fate::GoesOn,
-            streams.close(),
-            Duration::from_secs(30),
-        )
+        ended(CommandOutcome { how, notices: Vec::new() }, false, streams.close(), Duration::from_secs(30))
     }
 
     /// RS01, RS02: three sections; a failed command is not a failed call.

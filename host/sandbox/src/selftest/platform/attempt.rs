@@ -9,20 +9,18 @@ use rustix::process::Pid;
 use serde::{Deserialize, Serialize};
 
 use super::fixture::{self, Fixture};
-use super::tried::{Brief, Tried};
+use super::tried::Brief;
 use super::{files, hosts, processes, system};
 use crate::confine::Layers;
 use crate::selftest::Outcome;
 
-/// An escape attempt.
 pub(super) struct Attempt {
     pub(super) name: &'static str,
-    /// The promise that it attacks.
     pub(super) promise: &'static str,
     /// Reports whether these layers are known not to prevent it.
     pub(super) gap: fn(Layers) -> bool,
     /// Makes the attempt. Called in the child.
-    pub(super) act: fn(&Brief) -> Tried,
+    pub(super) act: fn(&Brief) -> Outcome,
     /// Returns the evidence of its success. Called in the host, afterwards.
     pub(super) evidence: fn(&Fixture) -> Option<String>,
 }
@@ -37,225 +35,95 @@ const NOTHING_MORE: &str = "a process inherits nothing from haft";
 const HOSTS: &str = "a process with single hosts reaches no other host";
 const END: &str = "no process outlives its call";
 
+const fn attempt(
+    name: &'static str,
+    promise: &'static str,
+    gap: fn(Layers) -> bool,
+    act: fn(&Brief) -> Outcome,
+    evidence: fn(&Fixture) -> Option<String>,
+) -> Attempt {
+    Attempt { name, promise, gap, act, evidence }
+}
+
 /// The attempts in order: those that may disturb others come last.
 pub(super) const ATTEMPTS: &[Attempt] = &[
-    Attempt {
-        name: "make a file outside",
-        promise: FILES,
-        gap: never,
-        act: files::make,
-        evidence: fixture::made,
-    },
-    Attempt {
-        name: "change a file outside",
-        promise: FILES,
-        gap: never,
-        act: files::change,
-        evidence: fixture::changed,
-    },
-    Attempt {
-        name: "empty a file outside",
-        promise: FILES,
-        gap: never,
-        act: files::empty,
-        evidence: fixture::emptied,
-    },
-    Attempt {
-        name: "remove a file outside",
-        promise: FILES,
-        gap: never,
-        act: files::remove,
-        evidence: fixture::removed,
-    },
-    Attempt {
-        name: "change a file outside through a link",
-        promise: FILES,
-        gap: never,
-        act: files::through_links,
-        evidence: fixture::changed_through_a_link,
-    },
-    Attempt {
-        name: "change the mode of a file outside",
-        promise: FILES,
-        gap: without_mounts,
-        act: files::mode,
-        evidence: fixture::mode_changed,
-    },
-    Attempt {
-        name: "change the time of a file outside",
-        promise: FILES,
-        gap: without_mounts,
-        act: files::time,
-        evidence: fixture::time_changed,
-    },
-    Attempt {
-        name: "label a file outside",
-        promise: FILES,
-        gap: never,
-        act: files::label,
-        evidence: fixture::labelled,
-    },
-    Attempt {
-        name: "read a hidden file",
-        promise: HIDDEN,
-        gap: never,
-        act: files::read_hidden,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "change a hidden file",
-        promise: HIDDEN,
-        gap: never,
-        act: files::change_hidden,
-        evidence: fixture::hidden_changed,
-    },
-    Attempt {
-        name: "overwrite a protected file in the workspace",
-        promise: FIXED,
-        gap: without_mounts,
-        act: files::change_fixed,
-        evidence: fixture::fixed_changed,
-    },
-    Attempt {
-        name: "read a disk past its files",
-        promise: HIDDEN,
-        gap: never,
-        act: files::disk,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "leave a set-user-ID program behind",
-        promise: RIGHTS,
-        gap: never,
-        act: files::set_user_id,
-        evidence: fixture::set_user_id,
-    },
-    Attempt { name: "gain rights", promise: RIGHTS, gap: never, act: system::rights, evidence: unseen },
-    Attempt { name: "mount something", promise: RIGHTS, gap: never, act: system::mount, evidence: unseen },
-    Attempt {
-        name: "enter namespaces",
-        promise: RIGHTS,
-        gap: never,
-        act: system::namespaces,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "use kernel interfaces that tools do not need",
-        promise: RIGHTS,
-        gap: without_filter,
-        act: system::interfaces,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "see haft's process",
-        promise: HAFT,
-        gap: without_mounts,
-        act: processes::see,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "signal haft",
-        promise: HAFT,
-        gap: without_scope,
-        act: processes::signal,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "read haft's environment",
-        promise: HAFT,
-        gap: never,
-        act: processes::environment,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "read haft's memory",
-        promise: HAFT,
-        gap: never,
-        act: processes::memory,
-        evidence: unseen,
-    },
-    Attempt { name: "trace haft", promise: HAFT, gap: never, act: processes::trace, evidence: unseen },
-    Attempt {
-        name: "connect to a socket in the file system",
-        promise: SERVICES,
-        gap: without_filter,
-        act: system::connect_by_path,
-        evidence: fixture::connected_by_path,
-    },
-    Attempt {
-        name: "connect to an abstract socket",
-        promise: SERVICES,
-        gap: without_filter,
-        act: system::connect_by_name,
-        evidence: fixture::connected_by_name,
-    },
-    Attempt {
-        name: "write to a terminal",
-        promise: SERVICES,
-        gap: never,
-        act: system::write_to_terminal,
-        evidence: fixture::terminal_written,
-    },
-    Attempt {
-        name: "type into a terminal",
-        promise: SERVICES,
-        gap: never,
-        act: system::type_into_terminal,
-        evidence: fixture::terminal_typed,
-    },
-    Attempt {
-        name: "use a descriptor of haft's",
-        promise: NOTHING_MORE,
-        gap: never,
-        act: processes::descriptors,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "see haft's variables",
-        promise: NOTHING_MORE,
-        gap: never,
-        act: processes::variables,
-        evidence: unseen,
-    },
-    Attempt {
-        name: "outlive the call",
-        promise: END,
-        gap: never,
-        act: processes::outlive,
-        evidence: fixture::outlived,
-    },
+    attempt("make a file outside", FILES, never, files::make, fixture::made),
+    attempt("change a file outside", FILES, never, files::change, |it| {
+        fixture::changed(it, fixture::CHANGED)
+    }),
+    attempt("empty a file outside", FILES, never, files::empty, |it| fixture::changed(it, fixture::EMPTIED)),
+    attempt("remove a file outside", FILES, never, files::remove, |it| {
+        fixture::changed(it, fixture::REMOVED)
+    }),
+    attempt(
+        "change a file outside through a link",
+        FILES,
+        never,
+        files::through_links,
+        fixture::changed_through_a_link,
+    ),
+    attempt("change the mode of a file outside", FILES, without_mounts, files::mode, fixture::mode_changed),
+    attempt("change the time of a file outside", FILES, without_mounts, files::time, fixture::time_changed),
+    attempt("label a file outside", FILES, never, files::label, fixture::labelled),
+    attempt("read a hidden file", HIDDEN, never, files::read_hidden, unseen),
+    attempt("change a hidden file", HIDDEN, never, files::change_hidden, fixture::hidden_changed),
+    attempt(
+        "overwrite a protected file in the workspace",
+        FIXED,
+        without_mounts,
+        files::change_fixed,
+        fixture::fixed_changed,
+    ),
+    attempt("read a disk past its files", HIDDEN, never, files::disk, unseen),
+    attempt("leave a set-user-ID program behind", RIGHTS, never, files::set_user_id, fixture::set_user_id),
+    attempt("gain rights", RIGHTS, never, system::rights, unseen),
+    attempt("mount something", RIGHTS, never, system::mount, unseen),
+    attempt("enter namespaces", RIGHTS, never, system::namespaces, unseen),
+    attempt(
+        "use kernel interfaces that tools do not need",
+        RIGHTS,
+        without_filter,
+        system::interfaces,
+        unseen,
+    ),
+    attempt("see haft's process", HAFT, without_mounts, processes::see, unseen),
+    attempt("signal haft", HAFT, without_scope, processes::signal, unseen),
+    attempt("read haft's environment", HAFT, never, processes::environment, unseen),
+    attempt("read haft's memory", HAFT, never, processes::memory, unseen),
+    attempt("trace haft", HAFT, never, processes::trace, unseen),
+    attempt(
+        "connect to a socket in the file system",
+        SERVICES,
+        without_filter,
+        system::connect_by_path,
+        fixture::connected_by_path,
+    ),
+    attempt(
+        "connect to an abstract socket",
+        SERVICES,
+        without_filter,
+        system::connect_by_name,
+        fixture::connected_by_name,
+    ),
+    attempt("write to a terminal", SERVICES, never, system::write_to_terminal, fixture::terminal_written),
+    attempt("type into a terminal", SERVICES, never, system::type_into_terminal, fixture::terminal_typed),
+    attempt("use a descriptor of haft's", NOTHING_MORE, never, processes::descriptors, unseen),
+    attempt("see haft's variables", NOTHING_MORE, never, processes::variables, unseen),
+    attempt("outlive the call", END, never, processes::outlive, fixture::outlived),
 ];
 
 /// The attempts of a process with single hosts, in order.
 pub(super) const ATTEMPTS_ON_HOSTS: &[Attempt] = &[
-    Attempt {
-        name: "connect past the granted hosts",
-        promise: HOSTS,
-        gap: never,
-        act: hosts::past,
-        evidence: fixture::reached,
-    },
-    Attempt {
-        name: "send past the granted hosts without a connection",
-        promise: HOSTS,
-        gap: never,
-        act: hosts::unconnected,
-        evidence: fixture::reached,
-    },
-    Attempt {
-        name: "lead a granted connection elsewhere",
-        promise: HOSTS,
-        gap: never,
-        act: hosts::led_elsewhere,
-        evidence: fixture::reached,
-    },
-    Attempt {
-        name: "open a port of the machine",
-        promise: HOSTS,
-        gap: never,
-        act: hosts::opened,
-        evidence: unseen,
-    },
+    attempt("connect past the granted hosts", HOSTS, never, hosts::past, fixture::reached),
+    attempt(
+        "send past the granted hosts without a connection",
+        HOSTS,
+        never,
+        hosts::unconnected,
+        fixture::reached,
+    ),
+    attempt("lead a granted connection elsewhere", HOSTS, never, hosts::led_elsewhere, fixture::reached),
+    attempt("open a port of the machine", HOSTS, never, hosts::opened, unseen),
 ];
 
 fn unseen(_: &Fixture) -> Option<String> {
@@ -317,7 +185,7 @@ fn attempt_all(brief: &Brief) -> io::Result<()> {
     // A permitted write must succeed; otherwise the refusals would mean nothing.
     std::fs::write(brief.workspace.join(fixture::ENTERED), "")?;
     for attempt in if brief.has_hosts { ATTEMPTS_ON_HOSTS } else { ATTEMPTS } {
-        let report = Answer { attempt: attempt.name.to_owned(), outcome: (attempt.act)(brief).outcome() };
+        let report = Answer { attempt: attempt.name.to_owned(), outcome: (attempt.act)(brief) };
         let mut line = serde_json::to_vec(&report)?;
         line.push(b'\n');
         io::stdout().lock().write_all(&line)?;

@@ -8,78 +8,82 @@ use std::time::SystemTime;
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, XattrFlags, mknodat, setxattr};
 
-use super::tried::{Brief, Tried};
+use super::tried::Brief;
 use super::{fixture, raw};
+use crate::selftest::Outcome;
 
 /// Limit on the device files that are checked in one directory; a large machine has some hundreds.
 const MAX_DEVICES: usize = 1000;
 /// Set-user-ID, and readable and executable for all users.
 const SET_USER_ID: u32 = 0o4755;
 
-pub(super) fn make(brief: &Brief) -> Tried {
-    Tried::by("a file was made", fs::write(brief.outside.join(fixture::MADE), "escaped"))
+pub(super) fn make(brief: &Brief) -> Outcome {
+    Outcome::by("a file was made", fs::write(brief.outside.join(fixture::MADE), "escaped"))
 }
 
-pub(super) fn change(brief: &Brief) -> Tried {
-    Tried::by("it was written to", append(&brief.outside.join(fixture::CHANGED)))
+pub(super) fn change(brief: &Brief) -> Outcome {
+    Outcome::by("it was written to", append(&brief.outside.join(fixture::CHANGED)))
 }
 
-pub(super) fn empty(brief: &Brief) -> Tried {
+pub(super) fn empty(brief: &Brief) -> Outcome {
     let path = brief.outside.join(fixture::EMPTIED);
     let opened = File::options().write(true).truncate(true).open(&path).map(drop);
-    Tried::by_any([("it was emptied when opened", opened), ("it was emptied unopened", raw::truncate(&path))])
+    Outcome::by_any([
+        ("it was emptied when opened", opened),
+        ("it was emptied unopened", raw::truncate(&path)),
+    ])
 }
 
-pub(super) fn remove(brief: &Brief) -> Tried {
+pub(super) fn remove(brief: &Brief) -> Outcome {
     let path = brief.outside.join(fixture::REMOVED);
     let moved = fs::rename(&path, brief.workspace.join(fixture::REMOVED));
-    Tried::by_any([("it was moved", moved), ("it was removed", fs::remove_file(&path))])
+    Outcome::by_any([("it was moved", moved), ("it was removed", fs::remove_file(&path))])
 }
 
 /// Writes through a symbolic link and a hard link in the workspace to a file outside.
-pub(super) fn through_links(brief: &Brief) -> Tried {
+pub(super) fn through_links(brief: &Brief) -> Outcome {
     let path = brief.outside.join(fixture::LINKED);
     let [soft, hard] = ["soft", "hard"].map(|name| brief.workspace.join(name));
     let by_name = symlink(&path, &soft).and_then(|()| append(&soft));
-    Tried::by_any([
+    Outcome::by_any([
         ("it was written to by a symbolic link", by_name),
         ("a hard link to it was made", fs::hard_link(&path, &hard)),
     ])
 }
 
-pub(super) fn mode(brief: &Brief) -> Tried {
+pub(super) fn mode(brief: &Brief) -> Outcome {
     let path = brief.outside.join(fixture::MODE);
     let mode = Permissions::from_mode(0o777);
     let open = File::open(&path).and_then(|file| file.set_permissions(mode.clone()));
-    Tried::by_any([
+    Outcome::by_any([
         ("its mode was changed", fs::set_permissions(&path, mode)),
         ("its mode was changed while it was open for reading", open),
     ])
 }
 
-pub(super) fn time(brief: &Brief) -> Tried {
+pub(super) fn time(brief: &Brief) -> Outcome {
     let file = File::open(brief.outside.join(fixture::TIME));
-    Tried::by("its time was changed", file.and_then(|file| file.set_modified(SystemTime::now())))
+    Outcome::by("its time was changed", file.and_then(|file| file.set_modified(SystemTime::now())))
 }
 
-pub(super) fn label(brief: &Brief) -> Tried {
+pub(super) fn label(brief: &Brief) -> Outcome {
     let path = brief.outside.join(fixture::LABEL);
     let set = setxattr(&path, fixture::ATTRIBUTE, b"escaped", XattrFlags::empty());
-    Tried::by("an attribute was set", set.map_err(Into::into))
+    Outcome::by("an attribute was set", set.map_err(Into::into))
 }
 
 /// Reads the file under every path that leads to it.
-pub(super) fn read_hidden(brief: &Brief) -> Tried {
+pub(super) fn read_hidden(brief: &Brief) -> Outcome {
     let below = brief.hidden.strip_prefix("/").unwrap_or(&brief.hidden);
     let processes = ["self".to_owned(), "1".to_owned(), brief.host.to_string()];
     let roots = processes.map(|process| Path::new("/proc").join(process).join("root").join(below));
     let paths = std::iter::once(brief.hidden.clone()).chain(roots);
-    Tried::by_any(paths.map(|path| (format!("`{}` was read", path.display()), fs::read(&path).map(drop))))
+    Outcome::by_any(paths.map(|path| (format!("`{}` was read", path.display()), fs::read(&path).map(drop))))
 }
 
-pub(super) fn change_hidden(brief: &Brief) -> Tried {
+pub(super) fn change_hidden(brief: &Brief) -> Outcome {
     let directory = brief.hidden.parent().unwrap_or(&brief.hidden);
-    Tried::by_any([
+    Outcome::by_any([
         ("it was written to", append(&brief.hidden)),
         ("a file was put beside it", fs::write(directory.join(fixture::MADE), "escaped")),
         ("its directory was moved", fs::rename(directory, brief.workspace.join("moved"))),
@@ -87,11 +91,11 @@ pub(super) fn change_hidden(brief: &Brief) -> Tried {
 }
 
 /// Changes the file, replaces it, and moves its directory.
-pub(super) fn change_fixed(brief: &Brief) -> Tried {
+pub(super) fn change_fixed(brief: &Brief) -> Outcome {
     let other = brief.workspace.join("other");
     let replaced = fs::write(&other, "escaped").and_then(|()| fs::rename(&other, &brief.fixed));
     let directory = brief.fixed.parent().unwrap_or(&brief.fixed);
-    Tried::by_any([
+    Outcome::by_any([
         ("it was written to", append(&brief.fixed)),
         ("it was replaced", replaced),
         ("its directory was moved", fs::rename(directory, brief.workspace.join("moved-too"))),
@@ -99,7 +103,7 @@ pub(super) fn change_fixed(brief: &Brief) -> Tried {
 }
 
 /// Opens a disk, which contains every file.
-pub(super) fn disk(brief: &Brief) -> Tried {
+pub(super) fn disk(brief: &Brief) -> Outcome {
     let made = brief.workspace.join("disk");
     let node = first_disk().map(|device| {
         let made = mknodat(CWD, &made, FileType::BlockDevice, Mode::RUSR, device);
@@ -109,7 +113,7 @@ pub(super) fn disk(brief: &Brief) -> Tried {
     let devices = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_block_device()));
     let opened =
         devices.map(|entry| (format!("`{}` was opened", entry.path().display()), open(&entry.path())));
-    Tried::by_any(node.into_iter().chain(opened))
+    Outcome::by_any(node.into_iter().chain(opened))
 }
 
 /// Opens a device without waiting for a medium.
@@ -131,11 +135,11 @@ fn number(disk: &Path) -> Option<u64> {
 }
 
 /// Sets the bit on an existing file, and creates a file with it.
-pub(super) fn set_user_id(brief: &Brief) -> Tried {
+pub(super) fn set_user_id(brief: &Brief) -> Outcome {
     let [changed, made] = fixture::SET_USER_ID.map(|name| brief.workspace.join(name));
     let changed = fs::write(&changed, "")
         .and_then(|()| fs::set_permissions(&changed, Permissions::from_mode(SET_USER_ID)));
-    Tried::by_any([("a file's mode was changed so", changed), ("a file was made so", make_with_mode(made))])
+    Outcome::by_any([("a file's mode was changed so", changed), ("a file was made so", make_with_mode(made))])
 }
 
 fn make_with_mode(path: PathBuf) -> io::Result<()> {

@@ -56,7 +56,7 @@ const MAX_TYPED: usize = 1024;
 pub(super) struct Fixture {
     directory: TempDir,
     hidden: TempDir,
-    grant: Grant,
+    pub(super) grant: Grant,
     by_path: Option<UnixListener>,
     by_name: (UnixListener, String),
     terminal: Option<Terminal>,
@@ -102,11 +102,6 @@ impl Fixture {
         Ok(fixture)
     }
 
-    pub(super) fn grant(&self) -> &Grant {
-        &self.grant
-    }
-
-    /// Returns the locations for the attempting process.
     pub(super) fn brief(&self, variables: &[String]) -> Brief {
         Brief {
             workspace: self.inside(""),
@@ -125,13 +120,11 @@ impl Fixture {
         }
     }
 
-    /// Returns the rights of attempts on single hosts.
     pub(super) fn grant_of_hosts(&self) -> Option<Grant> {
         let host = format!("127.0.0.1:{}", number(&self.ports[0])).parse().ok()?;
         Some(self.grant.clone().with_network(false).with_child_host(host))
     }
 
-    /// Reports whether the permitted write succeeded.
     pub(super) fn was_entered(&self) -> bool {
         self.inside(ENTERED).exists()
     }
@@ -218,18 +211,6 @@ pub(super) fn made(fixture: &Fixture) -> Option<String> {
     fixture.outside(MADE).exists().then(|| "the file is there".to_owned())
 }
 
-pub(super) fn changed(fixture: &Fixture) -> Option<String> {
-    differs(&fixture.outside(CHANGED))
-}
-
-pub(super) fn emptied(fixture: &Fixture) -> Option<String> {
-    differs(&fixture.outside(EMPTIED))
-}
-
-pub(super) fn removed(fixture: &Fixture) -> Option<String> {
-    differs(&fixture.outside(REMOVED))
-}
-
 pub(super) fn changed_through_a_link(fixture: &Fixture) -> Option<String> {
     let path = fixture.outside(LINKED);
     let links = fs::metadata(&path).map_or(0, |found| found.nlink());
@@ -243,6 +224,11 @@ pub(super) fn hidden_changed(fixture: &Fixture) -> Option<String> {
 
 pub(super) fn fixed_changed(fixture: &Fixture) -> Option<String> {
     differs(&fixture.fixed())
+}
+
+/// Describes the content of an outside file that differs from its original content.
+pub(super) fn changed(fixture: &Fixture, name: &str) -> Option<String> {
+    differs(&fixture.outside(name))
 }
 
 /// Describes the content of a file that differs from its original content.

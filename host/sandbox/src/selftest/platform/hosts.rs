@@ -6,10 +6,10 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{AddressFamily, SendFlags, SocketType};
 
-use super::tried::{Brief, Tried};
+use super::tried::Brief;
 use crate::confine::sys::platform as sys;
+use crate::selftest::Outcome;
 
-/// Returns a connection to the granted host.
 fn granted(brief: &Brief) -> io::Result<OwnedFd> {
     Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, brief.granted))?.into())
 }
@@ -18,15 +18,15 @@ fn granted(brief: &Brief) -> io::Result<OwnedFd> {
 pub(super) const UNREACHED: &str = "not even the granted host is reached: ";
 
 /// Makes an attempt with a connection to the granted host. Without one nothing is reached at all.
-fn with_granted(brief: &Brief, act: impl FnOnce(OwnedFd) -> Tried) -> Tried {
-    let not_even = |error| Tried::Held(format!("{UNREACHED}{error}"));
+fn with_granted(brief: &Brief, act: impl FnOnce(OwnedFd) -> Outcome) -> Outcome {
+    let not_even = |error| Outcome::Held(format!("{UNREACHED}{error}"));
     granted(brief).map_or_else(not_even, act)
 }
 
-pub(super) fn past(brief: &Brief) -> Tried {
+pub(super) fn past(brief: &Brief) -> Outcome {
     let to = |address: std::net::IpAddr| TcpStream::connect(SocketAddr::new(address, brief.closed)).map(drop);
     with_granted(brief, |_| {
-        Tried::by_any([
+        Outcome::by_any([
             ("it was connected to", to(Ipv4Addr::LOCALHOST.into())),
             ("it was connected to by IPv6", to(Ipv4Addr::LOCALHOST.to_ipv6_mapped().into())),
             ("it was connected to without an address", to(Ipv6Addr::UNSPECIFIED.into())),
@@ -34,7 +34,7 @@ pub(super) fn past(brief: &Brief) -> Tried {
     })
 }
 
-pub(super) fn unconnected(brief: &Brief) -> Tried {
+pub(super) fn unconnected(brief: &Brief) -> Outcome {
     let address = SocketAddr::from((Ipv4Addr::LOCALHOST, brief.closed));
     let sent = |flags| {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None)?;
@@ -43,24 +43,27 @@ pub(super) fn unconnected(brief: &Brief) -> Tried {
     let fast = SendFlags::from_bits_retain(libc::MSG_FASTOPEN.cast_unsigned());
     let quiet = SendFlags::NOSIGNAL;
     with_granted(brief, |_| {
-        Tried::by_any([("it was sent to", sent(quiet)), ("a connection was opened fast", sent(fast | quiet))])
+        Outcome::by_any([
+            ("it was sent to", sent(quiet)),
+            ("a connection was opened fast", sent(fast | quiet)),
+        ])
     })
 }
 
-pub(super) fn led_elsewhere(brief: &Brief) -> Tried {
+pub(super) fn led_elsewhere(brief: &Brief) -> Outcome {
     with_granted(brief, |socket| {
         // The family of no address, which disconnects.
         let disconnected = sys::connect(socket.as_fd(), &[0; 16]);
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, brief.closed));
         let connected = rustix::net::connect(&socket, &address).map_err(io::Error::from);
-        Tried::by_any([("it was disconnected", disconnected), ("it was connected elsewhere", connected)])
+        Outcome::by_any([("it was disconnected", disconnected), ("it was connected elsewhere", connected)])
     })
 }
 
-pub(super) fn opened(brief: &Brief) -> Tried {
+pub(super) fn opened(brief: &Brief) -> Outcome {
     with_granted(brief, |socket| {
         // Both fail in the kernel for a connected socket.
         let _ = sys::connect(socket.as_fd(), &[0; 16]);
-        Tried::by("it was opened", rustix::net::listen(&socket, 1).map_err(Into::into))
+        Outcome::by("it was opened", rustix::net::listen(&socket, 1).map_err(Into::into))
     })
 }

@@ -9,49 +9,50 @@ use std::time::Duration;
 use rustix::fs::{FlockOperation, flock};
 use rustix::process::{Signal, WaitOptions, kill_process, setsid, test_kill_process, waitpid};
 
-use super::tried::{Brief, Tried};
+use super::tried::Brief;
 use super::{fixture, raw};
 use crate::confine::sys::{self, Fork};
+use crate::selftest::Outcome;
 
 /// The lifetime of a process that outlives the call.
 const LIFE: Duration = Duration::from_secs(10);
 
-pub(super) fn see(brief: &Brief) -> Tried {
+pub(super) fn see(brief: &Brief) -> Outcome {
     let seen = brief.host().and_then(|host| fs::metadata(format!("/proc/{host}/stat")));
-    Tried::by("it is in the table of processes", seen.map(drop))
+    Outcome::by("it is in the table of processes", seen.map(drop))
 }
 
 /// Sends signal 0, which only checks the permission, and a harmless signal.
-pub(super) fn signal(brief: &Brief) -> Tried {
+pub(super) fn signal(brief: &Brief) -> Outcome {
     let asked = brief.host().and_then(|host| Ok(test_kill_process(host)?));
     let sent = brief.host().and_then(|host| Ok(kill_process(host, Signal::URG)?));
     let limits = brief.host().and_then(raw::limits_of);
-    Tried::by_any([
+    Outcome::by_any([
         ("a signal could be sent", asked),
         ("one was sent", sent),
         ("its limits can be set", limits),
     ])
 }
 
-pub(super) fn environment(brief: &Brief) -> Tried {
+pub(super) fn environment(brief: &Brief) -> Outcome {
     let read = brief.host().and_then(|host| fs::read(format!("/proc/{host}/environ")));
     match read {
-        Ok(text) if text.is_empty() => Tried::Held("it is empty".to_owned()),
-        read => Tried::by("it was read", read.map(drop)),
+        Ok(text) if text.is_empty() => Outcome::Held("it is empty".to_owned()),
+        read => Outcome::by("it was read", read.map(drop)),
     }
 }
 
-pub(super) fn memory(brief: &Brief) -> Tried {
+pub(super) fn memory(brief: &Brief) -> Outcome {
     let (address, length) = brief.memory;
     let copied = brief.host().and_then(|host| raw::memory(host, address, &mut vec![0; length]));
     let file = brief.host().and_then(|host| File::open(format!("/proc/{host}/mem")));
     let read = file.and_then(|file| file.read_exact_at(&mut vec![0; length], address));
-    Tried::by_any([("it was copied", copied.map(drop)), ("it was read", read)])
+    Outcome::by_any([("it was copied", copied.map(drop)), ("it was read", read)])
 }
 
-pub(super) fn trace(brief: &Brief) -> Tried {
+pub(super) fn trace(brief: &Brief) -> Outcome {
     let traced = brief.host().and_then(|host| in_a_copy(|| raw::trace(host)));
-    Tried::by("it was traced", traced)
+    Outcome::by("it was traced", traced)
 }
 
 /// Runs `act` in a fork of this process, and returns its result.
@@ -74,10 +75,10 @@ pub(super) fn in_a_copy(act: impl FnOnce() -> io::Result<()>) -> io::Result<()> 
 }
 
 /// Lists every descriptor except the standard streams and the one that reads the list.
-pub(super) fn descriptors(_: &Brief) -> Tried {
+pub(super) fn descriptors(_: &Brief) -> Outcome {
     let list = match fs::read_dir("/proc/self/fd") {
         Ok(list) => list.flatten(),
-        Err(error) => return Tried::Unable(format!("cannot list descriptors: {error}")),
+        Err(error) => return Outcome::Untried(format!("cannot list descriptors: {error}")),
     };
     let more = list.filter(|entry| !["0", "1", "2"].iter().any(|stream| entry.file_name() == *stream));
     let targets = more.filter_map(|entry| Some((entry.file_name(), entry.path().read_link().ok()?)));
@@ -86,28 +87,28 @@ pub(super) fn descriptors(_: &Brief) -> Tried {
     found(&others.collect::<Vec<_>>(), "there are only the three streams")
 }
 
-pub(super) fn variables(brief: &Brief) -> Tried {
+pub(super) fn variables(brief: &Brief) -> Outcome {
     let names = std::env::vars_os().map(|(name, _)| name.to_string_lossy().into_owned());
     let others = names.filter(|name| !brief.variables.contains(name) && !name.starts_with("LC_"));
     found(&others.collect::<Vec<_>>(), "there are only those that every command gets")
 }
 
-fn found(what: &[String], nothing: &str) -> Tried {
-    if what.is_empty() { Tried::Held(nothing.to_owned()) } else { Tried::Out(what.join(", ")) }
+fn found(what: &[String], nothing: &str) -> Outcome {
+    if what.is_empty() { Outcome::Held(nothing.to_owned()) } else { Outcome::Escaped(what.join(", ")) }
 }
 
 /// Leaves a process in its own session that ignores SIGTERM. It holds a lock while it runs, which the host
 /// checks.
-pub(super) fn outlive(brief: &Brief) -> Tried {
+pub(super) fn outlive(brief: &Brief) -> Outcome {
     let lock = match File::create(brief.workspace.join(fixture::LOCK)) {
         Ok(lock) => lock,
-        Err(error) => return Tried::Unable(format!("cannot make a lock: {error}")),
+        Err(error) => return Outcome::Untried(format!("cannot make a lock: {error}")),
     };
     let left = flock(&lock, FlockOperation::NonBlockingLockExclusive).map_err(Into::into);
     match left.and_then(|()| in_a_copy(leave_behind)) {
         // Only the host can see whether it is still running.
-        Ok(()) => Tried::Held("it was ended with the call".to_owned()),
-        Err(error) => Tried::Unable(format!("cannot leave a process behind: {error}")),
+        Ok(()) => Outcome::Held("it was ended with the call".to_owned()),
+        Err(error) => Outcome::Untried(format!("cannot leave a process behind: {error}")),
     }
 }
 

@@ -11,6 +11,8 @@ use std::path::Path;
 
 use rustix::process::Pid;
 
+use crate::confine::sys::check;
+
 /// Truncates a file without opening it.
 pub(super) fn truncate(path: &Path) -> io::Result<()> {
     let path = CString::new(path.as_os_str().as_bytes())?;
@@ -76,7 +78,6 @@ pub(super) fn other_side(master: &File) -> io::Result<u32> {
     Ok(number)
 }
 
-/// Ignores SIGTERM.
 pub(super) fn ignore_termination() {
     // SAFETY: installs no handler.
     unsafe { libc::signal(libc::SIGTERM, libc::SIG_IGN) };
@@ -99,9 +100,4 @@ type Interface = (&'static str, fn() -> io::Result<()>);
 fn ask(call: c_long, first: c_long) -> io::Result<()> {
     // SAFETY: every pointer among the arguments is null, which the kernel refuses to follow.
     check(unsafe { libc::syscall(call, first, 0_usize, 0_usize, 0_usize, 0_usize) }).map(drop)
-}
-
-fn check(result: impl Into<c_long>) -> io::Result<c_long> {
-    let result = result.into();
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

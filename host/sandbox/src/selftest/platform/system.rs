@@ -11,43 +11,44 @@ use rustix::mount::{FsOpenFlags, MountFlags, UnmountFlags, fsopen};
 use rustix::thread::{UnshareFlags, capabilities, no_new_privs};
 
 use super::processes::in_a_copy;
-use super::tried::{Brief, Tried};
+use super::tried::Brief;
 use super::{fixture, raw};
 use crate::confine::sys::platform as sys;
+use crate::selftest::Outcome;
 
 /// Checks this process's capabilities, and whether a started program could gain privileges.
-pub(super) fn rights(_: &Brief) -> Tried {
+pub(super) fn rights(_: &Brief) -> Outcome {
     let has_none = capabilities(None).is_ok_and(|sets| sets.permitted.is_empty());
     match (has_none, no_new_privs().unwrap_or(false)) {
-        (true, true) => Tried::Held("no capability, and no new privileges".to_owned()),
-        (false, true) => Tried::Out("it has capabilities".to_owned()),
-        (true, false) => Tried::Out("programs that it starts may get more".to_owned()),
+        (true, true) => Outcome::Held("no capability, and no new privileges".to_owned()),
+        (false, true) => Outcome::Escaped("it has capabilities".to_owned()),
+        (true, false) => Outcome::Escaped("programs that it starts may get more".to_owned()),
         (false, false) => {
-            Tried::Out("it has capabilities, and programs that it starts may get more".to_owned())
+            Outcome::Escaped("it has capabilities, and programs that it starts may get more".to_owned())
         }
     }
 }
 
-pub(super) fn mount(brief: &Brief) -> Tried {
+pub(super) fn mount(brief: &Brief) -> Outcome {
     let place = brief.workspace.join("mounted");
     let mounted = fs::create_dir(&place).and_then(|()| {
         rustix::mount::mount("none", &place, "tmpfs", MountFlags::empty(), None)?;
         Ok(rustix::mount::unmount(&place, UnmountFlags::DETACH)?)
     });
     let opened = fsopen("tmpfs", FsOpenFlags::FSOPEN_CLOEXEC).map(drop).map_err(Into::into);
-    Tried::by_any([("a file system was mounted", mounted), ("one was prepared", opened)])
+    Outcome::by_any([("a file system was mounted", mounted), ("one was prepared", opened)])
 }
 
-pub(super) fn namespaces(_: &Brief) -> Tried {
+pub(super) fn namespaces(_: &Brief) -> Outcome {
     let unshared = |flags| in_a_copy(move || sys::unshare(flags));
-    Tried::by_any([
+    Outcome::by_any([
         ("a user namespace was entered", unshared(UnshareFlags::NEWUSER)),
         ("a namespace of mounts was entered", unshared(UnshareFlags::NEWNS)),
         ("a process was made in a user namespace", raw::clone_into_user_namespace()),
     ])
 }
 
-pub(super) fn interfaces(_: &Brief) -> Tried {
+pub(super) fn interfaces(_: &Brief) -> Outcome {
     let closed = [Errno::PERM, Errno::ACCESS, Errno::NOSYS].map(Errno::raw_os_error);
     let results = raw::INTERFACES.iter().map(|(name, ask)| {
         let result = match ask() {
@@ -57,36 +58,36 @@ pub(super) fn interfaces(_: &Brief) -> Tried {
         };
         (*name, result)
     });
-    Tried::by_any(results)
+    Outcome::by_any(results)
 }
 
-pub(super) fn connect_by_path(brief: &Brief) -> Tried {
+pub(super) fn connect_by_path(brief: &Brief) -> Outcome {
     let Some(path) = &brief.socket else {
-        return Tried::Unable("the path is too long for a socket".to_owned());
+        return Outcome::Untried("the path is too long for a socket".to_owned());
     };
-    Tried::by("it was connected to", UnixStream::connect(path).map(drop))
+    Outcome::by("it was connected to", UnixStream::connect(path).map(drop))
 }
 
-pub(super) fn connect_by_name(brief: &Brief) -> Tried {
+pub(super) fn connect_by_name(brief: &Brief) -> Outcome {
     let address = SocketAddr::from_abstract_name(&brief.name);
     let connected = address.and_then(|address| UnixStream::connect_addr(&address));
-    Tried::by("it was connected to", connected.map(drop))
+    Outcome::by("it was connected to", connected.map(drop))
 }
 
-pub(super) fn write_to_terminal(brief: &Brief) -> Tried {
+pub(super) fn write_to_terminal(brief: &Brief) -> Outcome {
     on_terminal(brief, "it was written to", |mut terminal| terminal.write_all(&[fixture::WRITTEN]))
 }
 
-pub(super) fn type_into_terminal(brief: &Brief) -> Tried {
+pub(super) fn type_into_terminal(brief: &Brief) -> Outcome {
     on_terminal(brief, "a key was pressed", |terminal| raw::type_into(&terminal, fixture::TYPED))
 }
 
 /// Acts on the host's terminal. Opening it makes it the controlling terminal of this session, unless another
 /// session has it.
-fn on_terminal(brief: &Brief, what: &str, act: impl FnOnce(File) -> io::Result<()>) -> Tried {
+fn on_terminal(brief: &Brief, what: &str, act: impl FnOnce(File) -> io::Result<()>) -> Outcome {
     let Some(path) = &brief.terminal else {
-        return Tried::Unable("there is no terminal".to_owned());
+        return Outcome::Untried("there is no terminal".to_owned());
     };
     let terminal = File::options().read(true).write(true).open(path);
-    Tried::by(what, terminal.and_then(act))
+    Outcome::by(what, terminal.and_then(act))
 }

@@ -1,4 +1,4 @@
-//! The locations that the attempts attack, and the result of an attempt, as the process that made it sees it.
+//! The locations that the attempts attack, and the outcome of an attempt, as the process that made it sees it.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,21 +10,12 @@ use crate::selftest::Outcome;
 /// Limit on the named ways of an attempt that succeeded in several.
 const MAX_WAYS: usize = 3;
 
-/// The result of an attempt.
-pub(super) enum Tried {
-    /// It succeeded; with the way.
-    Out(String),
-    /// It was stopped; with the reason.
-    Held(String),
-    /// There is no object to try it on.
-    Unable(String),
-}
-
-impl Tried {
+/// The outcome as the attempting process sees it, before the host's check.
+impl Outcome {
     /// Returns success if this operation succeeded.
     pub(super) fn by(what: &str, result: io::Result<()>) -> Self {
         match result {
-            Ok(()) => Self::Out(what.to_owned()),
+            Ok(()) => Self::Escaped(what.to_owned()),
             Err(error) => Self::Held(error.to_string()),
         }
     }
@@ -39,18 +30,9 @@ impl Tried {
             }
         }
         match held {
-            _ if !out.is_empty() => Self::Out(joined(&out)),
+            _ if !out.is_empty() => Self::Escaped(joined(&out)),
             Some(held) => Self::Held(held),
-            None => Self::Unable("there is no target for this attempt".to_owned()),
-        }
-    }
-
-    /// Returns the outcome before the host's check.
-    pub(super) fn outcome(self) -> Outcome {
-        match self {
-            Self::Out(how) => Outcome::Escaped(how),
-            Self::Held(why) => Outcome::Held(why),
-            Self::Unable(why) => Outcome::Untried(why),
+            None => Self::Untried("there is no target for this attempt".to_owned()),
         }
     }
 }
@@ -81,9 +63,7 @@ pub(super) struct Brief {
     pub(super) memory: (u64, usize),
     /// The path of a socket on which the host listens, if there is one.
     pub(super) socket: Option<PathBuf>,
-    /// The name of an abstract socket.
     pub(super) name: String,
-    /// A terminal of the host, if there is one.
     pub(super) terminal: Option<PathBuf>,
     /// Whether the process is granted one host, so that other attempts are made.
     pub(super) has_hosts: bool,

@@ -158,3 +158,15 @@ fn a_turn_of_blanks_is_empty() {
         }
     }
 }
+
+/// PL07: a body with too many values or too deep nesting is refused before it is parsed.
+#[test]
+fn a_body_of_nothing_but_brackets_is_refused_before_it_is_read() {
+    use serde_json::json;
+    let text = format!("[{}1]", "[],".repeat(MAX_VALUES));
+    assert!(matches!(parse(text.as_bytes()), Err(Failure::Malformed(why)) if why.starts_with("more than")));
+    let words = json!({ "text": ",[{\\\"".repeat(MAX_VALUES) }).to_string();
+    assert!(parse(words.as_bytes()).is_ok());
+    let deep = "[".repeat(100_000);
+    assert!(matches!(parse(deep.as_bytes()), Err(Failure::Malformed(_))));
+}

@@ -176,14 +176,27 @@ fn body(format: &str, thinks: bool, said: &Said) -> Value {
     }
 }
 
+/// Returns a message after it was saved and read again.
+fn resumed(message: Message) -> Message {
+    fn again<T: serde::Serialize + serde::de::DeserializeOwned>(part: &T) -> T {
+        serde_json::from_str(&serde_json::to_string(part).unwrap()).unwrap()
+    }
+    match message {
+        Message::User(prompt) => Message::User(again(&prompt)),
+        Message::Turn(turn) => {
+            let answers: Vec<_> = turn.answered().map(|(_, result)| again(result)).collect();
+            Message::Turn(Exchange::new(again(turn.reply()), answers))
+        }
+    }
+}
+
 /// Runs one walk through the servers; returns the violations of vendors' rules.
 fn walk(servers: &[Server], steps: &[Step]) -> Vec<String> {
     let mut messages = vec![Message::User("do".into())];
     let mut found = Vec::new();
     for step in steps {
         if step.is_resumed {
-            let text = serde_json::to_string(&messages).unwrap();
-            messages = serde_json::from_str(&text).unwrap();
+            messages = messages.into_iter().map(resumed).collect();
         }
         let Some(server) = servers.get(step.server % servers.len()) else { continue };
         let said = messages.clone();

@@ -7,7 +7,25 @@ import inspect
 import os
 import typing
 
-import LATER
+import _strptime
+import copy
+import decimal
+import encodings.ascii
+import encodings.cp1252
+import encodings.idna
+import encodings.latin_1
+import encodings.utf_16
+import encodings.utf_16_be
+import encodings.utf_16_le
+import encodings.utf_32
+import encodings.utf_8_sig
+import heapq
+import linecache
+import locale
+import numbers
+import traceback
+import typing
+import weakref
 
 import app
 

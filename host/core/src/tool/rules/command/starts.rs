@@ -1,5 +1,7 @@
 //! Finds the positions in the words of a command where another command may begin. Knows programs by name only.
 
+use super::parts::UNKNOWN;
+
 /// Words that another command follows.
 const LEADS: &[&str] = &[
     "sudo", "doas", "env", "nohup", "time", "command", "exec", "nice", "ionice", "setsid", "xargs",
@@ -27,113 +29,31 @@ const READERS: &[&str] = &["python", "python3", "perl", "ruby", "node", "php", "
 /// Programs that add words to the command that they run.
 const ADDING: &[&str] = &["xargs", "parallel", "rush", "fd", "fdfind"];
 
+#[rustfmt::skip]
+const GIT_MARKERS: &[&str] = &[
+    "foreach", "run", "-x", "--exec", "--extcmd", "filter-branch", "--open-files-in-pager", "--upload-pack", "--receive-pack",
+];
+
 /// Programs whose words are not commands, and the words after which they are. Every other program may run its
 /// words.
 const INERT: &[(&[&str], &[&str])] = &[
     (
         &[
-            "echo",
-            "printf",
-            "cat",
-            "ls",
-            "grep",
-            "egrep",
-            "fgrep",
-            "head",
-            "tail",
-            "cd",
-            "pwd",
-            "mkdir",
-            "rmdir",
-            "touch",
-            "cp",
-            "mv",
-            "rm",
-            "ln",
-            "chmod",
-            "chown",
-            "wc",
-            "sort",
-            "uniq",
-            "cut",
-            "tr",
-            "diff",
-            "cmp",
-            "stat",
-            "file",
-            "du",
-            "df",
-            "date",
-            "test",
-            "[",
-            "[[",
-            "true",
-            "false",
-            ":",
-            "export",
-            "unset",
-            "declare",
-            "local",
-            "readonly",
-            "type",
-            "which",
-            "whereis",
-            "basename",
-            "dirname",
-            "realpath",
-            "readlink",
-            "sleep",
-            "kill",
-            "pkill",
-            "killall",
-            "curl",
-            "wget",
-            "jq",
-            "yq",
-            "tee",
-            "read",
-            "return",
-            "exit",
-            "set",
-            "shift",
-            "for",
-            "case",
-            "select",
-            "less",
-            "more",
-            "tree",
-            "pgrep",
-            "ps",
-            "sed",
-            "apt",
-            "apt-get",
-            "dnf",
-            "brew",
-            "pacman",
-            "pip",
-            "pip3",
-            "base64",
-            "sha256sum",
+            "echo", "printf", "cat", "ls", "grep", "egrep", "fgrep", "head", "tail", "cd", "pwd", "mkdir",
+            "rmdir", "touch", "cp", "mv", "rm", "ln", "chmod", "chown", "wc", "sort", "uniq", "cut", "tr",
+            "diff", "cmp", "stat", "file", "du", "df", "date", "test", "[", "[[", "true", "false", ":",
+            "export", "unset", "declare", "local", "readonly", "type", "which", "whereis", "basename",
+            "dirname", "realpath", "readlink", "sleep", "kill", "pkill", "killall", "curl", "wget", "jq",
+            "yq", "tee", "read", "return", "exit", "set", "shift", "for", "case", "select", "less", "more",
+            "tree", "pgrep", "ps", "sed", "apt", "apt-get", "dnf", "brew", "pacman", "pip", "pip3", "base64",
             "dd",
         ],
         &[],
     ),
+    (&["sha256sum"], &[]),
     (&["find", "rg"], &["--pre"]),
     (&["man"], &["-P", "--pager"]),
-    (
-        &["git"],
-        &[
-            "foreach",
-            "run",
-            "-x",
-            "--exec",
-            "--extcmd",
-            "filter-branch",
-            "--open-files-in-pager",
-            "--upload-pack",
-            "--receive-pack",
-        ],
-    ),
+    (&["git"], GIT_MARKERS),
     (&["gh", "glab"], &["alias", "ssh"]),
     (&["docker", "podman", "nerdctl", "docker-compose", "podman-compose"], &["exec", "run", "create"]),
     (&["kubectl", "oc"], &["exec", "run", "debug", "--"]),
@@ -217,9 +137,9 @@ fn is_lead(word: &str) -> bool {
 }
 
 /// Returns whether these words run their piped input, or the output of a substitution.
-pub(super) fn is_reader(words: &[&str], unknown: char) -> bool {
+pub(super) fn is_reader(words: &[&str]) -> bool {
     let has_operand =
-        |rest: &[&str]| rest.iter().any(|word| !word.starts_with(['-', '+']) && !word.contains(unknown));
+        |rest: &[&str]| rest.iter().any(|word| !word.starts_with(['-', '+']) && !word.contains(UNKNOWN));
     let is_adding = adds_words(words);
     starts(words, false).iter().filter_map(|start| words.get(start.index..)?.split_first()).any(
         |(word, rest)| {
@@ -231,8 +151,8 @@ pub(super) fn is_reader(words: &[&str], unknown: char) -> bool {
     )
 }
 
-pub(super) fn may_be_shell(word: &str, unknown: char) -> bool {
-    word.contains(unknown) || SHELLS.contains(&name_of(word))
+pub(super) fn may_be_shell(word: &str) -> bool {
+    word.contains(UNKNOWN) || SHELLS.contains(&name_of(word))
 }
 
 /// Returns whether a program among the words adds words to its command.

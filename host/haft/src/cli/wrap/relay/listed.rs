@@ -103,7 +103,7 @@ fn of_message(
     let tools = result.only(TOOLS)?;
     let elements: Vec<&RawValue> =
         serde_json::from_str(tools.get()).map_err(|_| "its `tools` is not a list")?;
-    if Scan::from_message(tools.get().as_bytes()).values() > MAX_VALUES {
+    if Scan::from_message(tools.get().as_bytes()).values > MAX_VALUES {
         return Err("its `tools` have too many values");
     }
     // An unreadable entry, or one with a duplicate key, is not a tool with a name, and is removed alone.
@@ -137,7 +137,6 @@ pub(super) fn without(line: &[u8], lists: &[(Listed, Vec<bool>)]) -> Vec<u8> {
     kept
 }
 
-/// Returns the range of a part within a line.
 fn place(part: &RawValue, line: &str) -> Range<usize> {
     let start = part.get().as_ptr().addr() - line.as_ptr().addr();
     start..start + part.get().len()

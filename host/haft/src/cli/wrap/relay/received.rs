@@ -8,22 +8,16 @@ use std::sync::Arc;
 
 use serde::Deserialize as _;
 use serde::de::IgnoredAny;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::listed::{self, Listed, may_list};
-use super::{Output, without_mark};
+use super::{Output, each_line, error_line, without_mark};
 use crate::cli::wrap::tools::Tools;
 use haft_core::scan::Scan;
 
-/// Maximum bytes of a line that is held until its end: the size of the longest list. Parts of a longer line pass as
-/// they arrive. The session ends where such a line begins to list tools, or is not JSON.
-const MAX_LINE: usize = 8 << 20;
-/// Bytes of a buffer's capacity that are kept for the next line.
-const KEPT: usize = 64 << 10;
 /// The error code of JSON-RPC for an answer that cannot be given.
 const INTERNAL: i32 = -32_603;
 
-/// Relays the server's lines.
 pub(in crate::cli::wrap) struct Received {
     output: Arc<Output>,
     tools: Arc<Tools>,
@@ -41,19 +35,13 @@ impl Received {
         self.second = id;
     }
 
-    /// Relays the output of `server`, until its end or the client's.
+    /// Relays the output of `server`, until its end or the client's. Parts of a long line pass as they arrive; the session ends
+    /// where such a line begins to list tools, or is not JSON.
     pub(super) fn run(&mut self, server: &mut impl BufRead) -> io::Result<()> {
-        let mut line = Vec::new();
-        while server.take(MAX_LINE as u64).read_until(b'\n', &mut line)? > 0 {
-            if line.len() == MAX_LINE && !line.ends_with(b"\n") {
-                self.long(&line, server)?;
-            } else {
-                self.line(&line)?;
-            }
-            line.clear();
-            line.shrink_to(KEPT);
-        }
-        Ok(())
+        each_line(server, |line, rest| match rest {
+            Some(server) => self.long(line, server),
+            None => self.line(line),
+        })
     }
 
     pub(in crate::cli::wrap) fn line(&mut self, line: &[u8]) -> io::Result<()> {
@@ -78,7 +66,7 @@ impl Received {
     fn is_second(&mut self, line: &[u8]) -> bool {
         let Some(id) = &self.second else { return false };
         let scan = Scan::from_message(line);
-        let is_second = scan.is_answer() && scan.id().as_ref() == Some(id);
+        let is_second = scan.is_answer && scan.id().as_ref() == Some(id);
         if is_second {
             self.second = None;
         }
@@ -89,9 +77,8 @@ impl Received {
     fn leave_out_line(&self, line: &[u8], why: &str) -> io::Result<()> {
         self.tools.tell(&format!("a line was dropped: {why}"));
         let scan = Scan::from_message(line);
-        let Some(id) = scan.id::<Value>().filter(|_| scan.is_answer()) else { return Ok(()) };
-        let error = json!({ "code": INTERNAL, "message": format!("haft dropped the answer: {why}") });
-        self.output.write(format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "error": error })).as_bytes())
+        let Some(id) = scan.id::<Value>().filter(|_| scan.is_answer) else { return Ok(()) };
+        self.output.write(&error_line(&id, INTERNAL, &format!("haft dropped the answer: {why}")))
     }
 
     fn lists(&mut self, line: &[u8], lists: Vec<Listed>) -> io::Result<()> {
@@ -215,10 +202,10 @@ impl<O: Write, R: BufRead> Long<O, R> {
         self.scan.feed(self.window.get(self.begin..).unwrap_or_default());
         self.may_list |= may_list(&self.window);
         self.may_be_several |= has_other_end(&self.window);
-        if self.scan.has_tools() || (self.may_list && self.may_be_several) {
+        if self.scan.has_tools || (self.may_list && self.may_be_several) {
             return Err("it may list tools");
         }
-        if self.scan.depth() > MAX_DEPTH { Err("it is nested too deeply") } else { Ok(()) }
+        if self.scan.depth > MAX_DEPTH { Err("it is nested too deeply") } else { Ok(()) }
     }
 }
 

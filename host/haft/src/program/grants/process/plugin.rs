@@ -4,7 +4,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Process, ProcessRights, Processes, needed, program};
+use super::{Process, ProcessRights, Processes};
 use crate::program::grants::{Grants, root};
 use haft_core::grant::{Grant, RightsTable, Root};
 use haft_manifest::{GrantTable, Package};
@@ -22,7 +22,7 @@ impl Grants<'_> {
         (declared, bundle): (&Package, &Bundle),
         sandbox: &Grant,
     ) -> anyhow::Result<Processes> {
-        let granted = self.table_of_process(&declared.grant)?;
+        let granted = self.table(&declared.grant, true)?;
         let of = Plugin {
             declared,
             bundle,
@@ -87,10 +87,7 @@ impl Grants<'_> {
             of.granted.clone()
         };
         let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
-        let needs = needed(program(process, self.dirs).as_slice(), &of.bundle.folder, self.dirs);
-        let needs = needs.into_iter().filter(|path| path.exists()).map(|path| root(&path));
-        let grant = self.of_child(grant.of_process(), needs.collect::<anyhow::Result<_>>()?);
-        Ok(grant.with_read(root(&of.bundle.folder)?))
+        self.of_bundle(process, grant.of_process(), of.bundle)
     }
 }
 

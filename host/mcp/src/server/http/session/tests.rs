@@ -14,7 +14,7 @@ fn handler() -> Handler {
 }
 
 fn agreed() -> Agreed {
-    Agreed { version: ProtocolVersion::V_2025_11_25, shows_forms: false, shows_urls: false }
+    Agreed { version: ProtocolVersion::V_2025_11_25, elicitation: None }
 }
 
 /// C05: sessions never share a place, and only an abandoned session loses its place.

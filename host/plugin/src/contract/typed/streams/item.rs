@@ -1,10 +1,13 @@
-//! The item types of streams and futures that haft supports, as Rust types.
+//! The item types of streams and futures that haft supports, as Rust types, and the received items of a stream.
 
+use serde_json::Value;
 use wasmtime::component::{ComponentType, Lift, Lower, Val};
 
-use super::received::Received;
+use super::super::encode::{self, Mismatch};
+use super::super::model::{Integer, Type};
+use crate::contract::guest::Output;
+use haft_core::tool::ToolError;
 
-/// An item of a stream, or the value of a future.
 pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'static {
     /// Maximum number of items that are read at once.
     const AT_ONCE: usize = 64;
@@ -15,7 +18,6 @@ pub(super) trait Item: ComponentType + Lift + Lower + Send + Sync + Unpin + 'sta
 
     fn into_val(self) -> Val;
 
-    /// Adds the item to the received ones.
     fn add_to(self, received: &mut Received) {
         received.add_value(&self.into_val());
     }
@@ -54,10 +56,12 @@ macro_rules! with_item {
 
 pub(super) use with_item;
 
-/// Items that are separate values.
+/// Items whose values wasmtime has as they are; with braces, those that are joined to one text or one file.
 macro_rules! plain {
-    ($($rust:ty: $case:ident),*) => {
+    ($($rust:ty: $case:ident $({ $($joined:tt)* })?;)*) => {
         $(impl Item for $rust {
+            $($($joined)*)?
+
             fn from_val(value: Val) -> Option<Self> {
                 match value {
                     Val::$case(value) => Some(value),
@@ -72,61 +76,36 @@ macro_rules! plain {
     };
 }
 
-plain!(bool: Bool, i8: S8, i16: S16, u16: U16, i32: S32, u32: U32, i64: S64, u64: U64, f32: Float32, f64: Float64);
+plain! {
+    bool: Bool;
+    i8: S8;
+    i16: S16;
+    u16: U16;
+    i32: S32;
+    u32: U32;
+    i64: S64;
+    u64: U64;
+    f32: Float32;
+    f64: Float64;
+    u8: U8 {
+        /// The number of bytes of one read of a file.
+        const AT_ONCE: usize = 64 << 10;
+        const COST: u64 = 0;
 
-impl Item for u8 {
-    /// The number of bytes of one read of a file.
-    const AT_ONCE: usize = 64 << 10;
-    const COST: u64 = 0;
-
-    fn from_val(value: Val) -> Option<Self> {
-        match value {
-            Val::U8(value) => Some(value),
-            _ => None,
+        fn add_to(self, received: &mut Received) {
+            received.add_bytes(&[self]);
         }
-    }
-
-    fn into_val(self) -> Val {
-        Val::U8(self)
-    }
-
-    fn add_to(self, received: &mut Received) {
-        received.add_bytes(&[self]);
-    }
-}
-
-impl Item for char {
-    fn from_val(value: Val) -> Option<Self> {
-        match value {
-            Val::Char(value) => Some(value),
-            _ => None,
+    };
+    char: Char {
+        fn add_to(self, received: &mut Received) {
+            received.add_bytes(self.encode_utf8(&mut [0; 4]).as_bytes());
         }
-    }
-
-    fn into_val(self) -> Val {
-        Val::Char(self)
-    }
-
-    fn add_to(self, received: &mut Received) {
-        received.add_bytes(self.encode_utf8(&mut [0; 4]).as_bytes());
-    }
-}
-
-impl Item for String {
-    fn from_val(value: Val) -> Option<Self> {
-        match value {
-            Val::String(value) => Some(value),
-            _ => None,
+    };
+    String: String {
+        fn add_to(self, received: &mut Received) {
+            received.add_bytes(self.as_bytes());
         }
-    }
-
-    fn into_val(self) -> Val {
-        Val::String(self)
-    }
-
-    fn add_to(self, received: &mut Received) {
-        received.add_bytes(self.as_bytes());
-    }
+    };
 }
 
 impl Item for Vec<u8> {
@@ -144,4 +123,52 @@ impl Item for Vec<u8> {
     fn add_to(self, received: &mut Received) {
         received.add_bytes(&self);
     }
+}
+
+/// The received part of a stream.
+#[derive(Default)]
+pub(super) struct Received {
+    /// The content of joined items.
+    pub(super) bytes: Vec<u8>,
+    /// All other items, as JSON.
+    pub(super) values: Vec<Value>,
+    /// Bytes of both, and what each item costs beside.
+    pub(super) size: u64,
+}
+
+impl Received {
+    fn add_bytes(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+        self.size += bytes.len() as u64;
+    }
+
+    fn add_value(&mut self, value: &Val) {
+        let value = encode::scalar(value).unwrap_or_default();
+        self.size += value.to_string().len() as u64;
+        self.values.push(value);
+    }
+
+    pub(super) fn output(self, item: &Type) -> Result<Output, Mismatch> {
+        if !is_joined(item) {
+            return Ok(Output::text(Value::Array(self.values).to_string()));
+        }
+        if matches!(item, Type::Char | Type::String) {
+            return String::from_utf8(self.bytes).map(Output::text).map_err(|_| Mismatch);
+        }
+        Ok(encode::binary(self.bytes))
+    }
+
+    /// Returns the error of a stream that ended with `message`: it includes the text received before.
+    pub(super) fn failed(self, message: String) -> ToolError {
+        let received = encode::binary(self.bytes);
+        let so_far = received.texts().map(str::to_owned);
+        let values = self.values.iter().map(Value::to_string);
+        let lines = so_far.chain(values).filter(|line| !line.is_empty()).chain([message]);
+        ToolError::ExecutionFailed(lines.collect::<Vec<_>>().join("\n"))
+    }
+}
+
+/// Returns whether the joined items are one text or the bytes of one file, rather than a list.
+fn is_joined(item: &Type) -> bool {
+    matches!(item, Type::Integer(Integer::U8) | Type::Char | Type::String | Type::Bytes)
 }

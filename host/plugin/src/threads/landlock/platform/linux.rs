@@ -28,7 +28,6 @@ pub(crate) struct LandlockRules {
 }
 
 impl LandlockRules {
-    /// Creates rules that let a thread write to `writable` only.
     pub(crate) fn new(writable: &Writable) -> Self {
         let ruleset = ruleset(writable).map_err(|error| reason(&error));
         Self { ruleset, has_restricted: AtomicBool::new(false) }
@@ -36,9 +35,7 @@ impl LandlockRules {
 
     /// Restricts the calling thread permanently. If the kernel has no Landlock, `verdict` records that, and the
     /// thread stays unrestricted.
-    ///
-    /// # Errors
-    /// The kernel's reason, where an earlier thread could be restricted.
+    /// Errors: The kernel's reason, where an earlier thread could be restricted.
     pub(crate) fn restrict_thread(&self, verdict: &FirstState) -> Result<(), String> {
         if matches!(verdict.get(), Some(LandlockState::None { .. })) {
             return Ok(());

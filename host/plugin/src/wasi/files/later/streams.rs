@@ -28,21 +28,16 @@ const CHUNK: usize = 64 << 10;
 /// The sender of a stream's end. A drop without a message means success.
 type End = oneshot::Sender<Result<(), ErrorCode>>;
 
-/// A file that a guest reads.
-pub(super) struct Reading {
-    stream: DynInputStream,
+/// The stream of a file that a guest reads or writes.
+pub(super) struct Piped<T> {
+    stream: T,
     end: Option<End>,
     _open: Arc<()>,
 }
 
-/// A file that a guest writes.
-pub(super) struct Writing {
-    stream: DynOutputStream,
-    end: Option<End>,
-    _open: Arc<()>,
-}
+/// A stream, and its end.
+type Opened<T> = FsResult<(Piped<T>, oneshot::Receiver<Result<(), ErrorCode>>)>;
 
-/// Returns the token of a new open stream.
 fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
     // One reference does not belong to a stream.
     if Arc::strong_count(files.open_streams) > MAX_RESOURCES {
@@ -51,43 +46,39 @@ fn open(files: &Files<'_>) -> FsResult<Arc<()>> {
     Ok(files.open_streams.clone())
 }
 
-impl Reading {
-    pub(super) fn open(
-        files: &mut Files<'_>,
-        fd: Resource<Descriptor>,
-        at: u64,
-    ) -> FsResult<(Self, oneshot::Receiver<Result<(), ErrorCode>>)> {
-        let open = open(files)?;
-        let stream = files.read_via_stream(fd, at)?;
-        let stream = files.inner.table.delete(stream)?;
+impl<T> Piped<T> {
+    fn new(stream: T, open: Arc<()>) -> (Self, oneshot::Receiver<Result<(), ErrorCode>>) {
         let (sender, receiver) = oneshot::channel();
-        Ok((Self { stream, end: Some(sender), _open: open }, receiver))
+        (Self { stream, end: Some(sender), _open: open }, receiver)
     }
 }
 
-impl Writing {
-    /// Writes from a place on, or at the end of the file.
-    pub(super) fn open(
-        files: &mut Files<'_>,
-        fd: Resource<Descriptor>,
-        at: Option<u64>,
-    ) -> FsResult<(Self, oneshot::Receiver<Result<(), ErrorCode>>)> {
-        let open = open(files)?;
-        let stream = match at {
-            Some(at) => files.write_via_stream(fd, at)?,
-            None => files.append_via_stream(fd)?,
-        };
-        let stream = files.inner.table.delete(stream)?;
-        let (sender, receiver) = oneshot::channel();
-        Ok((Self { stream, end: Some(sender), _open: open }, receiver))
-    }
+/// Reads a file from a place on.
+pub(super) fn reading(files: &mut Files<'_>, fd: Resource<Descriptor>, at: u64) -> Opened<DynInputStream> {
+    let open = open(files)?;
+    let stream = files.read_via_stream(fd, at)?;
+    Ok(Piped::new(files.inner.table.delete(stream)?, open))
+}
+
+/// Writes a file from a place on, or at its end.
+pub(super) fn writing(
+    files: &mut Files<'_>,
+    fd: Resource<Descriptor>,
+    at: Option<u64>,
+) -> Opened<DynOutputStream> {
+    let open = open(files)?;
+    let stream = match at {
+        Some(at) => files.write_via_stream(fd, at)?,
+        None => files.append_via_stream(fd)?,
+    };
+    Ok(Piped::new(files.inner.table.delete(stream)?, open))
 }
 
 /// Writes a guest's data to the opened file, or reports the error.
 pub(super) fn write<S: 'static>(
     mut access: Access<'_, S, HasFiles>,
     mut data: StreamReader<u8>,
-    opened: FsResult<(Writing, oneshot::Receiver<Result<(), ErrorCode>>)>,
+    opened: Opened<DynOutputStream>,
 ) -> wasmtime::Result<Ended> {
     match opened {
         Ok((writing, end)) => {
@@ -122,7 +113,6 @@ pub(super) fn entries(
     Ok((entries, None))
 }
 
-/// Ends a stream, and reports its result.
 fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamResult> {
     let how = match error {
         StreamError::Closed => Ok(()),
@@ -136,19 +126,13 @@ fn end(sender: &mut Option<End>, error: StreamError) -> wasmtime::Result<StreamR
     Ok(StreamResult::Dropped)
 }
 
-impl Drop for Reading {
+impl<T> Drop for Piped<T> {
     fn drop(&mut self) {
         _ = end(&mut self.end, StreamError::Closed);
     }
 }
 
-impl Drop for Writing {
-    fn drop(&mut self) {
-        _ = end(&mut self.end, StreamError::Closed);
-    }
-}
-
-impl<S: 'static> StreamProducer<S> for Reading {
+impl<S: 'static> StreamProducer<S> for Piped<DynInputStream> {
     type Item = u8;
     type Buffer = Bytes;
 
@@ -174,7 +158,7 @@ impl<S: 'static> StreamProducer<S> for Reading {
     }
 }
 
-impl<S: 'static> StreamConsumer<S> for Writing {
+impl<S: 'static> StreamConsumer<S> for Piped<DynOutputStream> {
     type Item = u8;
 
     fn poll_consume(

@@ -14,7 +14,6 @@ use hyper::{Response, StatusCode};
 
 use haft_core::secret::{ByteStream, Redactor};
 
-/// The body of an answer.
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
 /// Parts of the types of bodies that are texts.

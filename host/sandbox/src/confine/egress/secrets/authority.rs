@@ -49,7 +49,6 @@ pub(super) struct Authority {
 }
 
 impl Authority {
-    /// Makes an authority with new keys.
     pub(super) fn new() -> Result<Self, rcgen::Error> {
         let mut params = params(Vec::new(), "haft: certificate authority of one process")?;
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));

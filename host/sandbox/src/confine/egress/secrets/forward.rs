@@ -14,8 +14,7 @@ use tokio::time::timeout;
 use super::super::Connection;
 use super::answer::AnswerBody;
 use super::outside::Route;
-use super::request::{self, WithoutTrailers};
-use super::swap::swap;
+use super::request::{self, WithoutTrailers, swap};
 use super::{Held, Shared, answer, sigv4, upgrade};
 use crate::confine::refusal::Refusal;
 use haft_core::grant::Destination;
@@ -27,26 +26,16 @@ const ANSWER: Duration = Duration::from_mins(10);
 /// Characters of a request in a refusal.
 const MAX_SHOWN: usize = 200;
 
-/// The requests of one connection.
 pub(super) struct Forward {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The host to which the connection was permitted; `None` if its name is not granted.
-    destination: Option<Destination>,
-    route: Arc<Route>,
-    is_h2: bool,
-    upgraded: Lock<JoinSet<()>>,
+    pub(super) destination: Option<Destination>,
+    pub(super) route: Arc<Route>,
+    pub(super) is_h2: bool,
+    pub(super) upgraded: Lock<JoinSet<()>>,
 }
 
 impl Forward {
-    pub(super) fn new(
-        shared: Arc<Shared>,
-        destination: Option<Destination>,
-        route: Arc<Route>,
-        is_h2: bool,
-    ) -> Self {
-        Self { shared, destination, route, is_h2, upgraded: Lock::default() }
-    }
-
     /// Waits for the end of a connection that was upgraded.
     pub(super) async fn upgraded(&self) {
         let upgraded = std::mem::take(&mut *self.upgraded.lock());
@@ -134,7 +123,6 @@ impl Forward {
         Ok(destination)
     }
 
-    /// Returns the secrets that the request may use.
     fn held(
         &self,
         request: &Request<Incoming>,

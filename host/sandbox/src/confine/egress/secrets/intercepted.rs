@@ -18,6 +18,7 @@ use super::buffered::Buffered;
 use super::forward::Forward;
 use super::outside::Route;
 use haft_core::grant::{Destination, Scheme};
+use haft_core::sync::Lock;
 
 /// Time limit for the child's part of a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -28,20 +29,14 @@ const MAX_HEAD: usize = 128 << 10;
 /// Limit on the requests of one connection at one time.
 const MAX_STREAMS: u32 = 128;
 
-/// A connection of the child to one of some hosts at an address.
 pub(super) struct Intercepted {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     /// The granted hosts at the address, as in URLs.
-    hosts: Vec<String>,
-    route: Arc<Route>,
+    pub(super) hosts: Vec<String>,
+    pub(super) route: Arc<Route>,
 }
 
 impl Intercepted {
-    pub(super) fn new(shared: Arc<Shared>, hosts: Vec<String>, route: Arc<Route>) -> Self {
-        Self { shared, hosts, route }
-    }
-
-    /// Serves the connection to its end.
     pub(super) async fn serve(self, stream: TcpStream) {
         let served = if self.first(Scheme::Https).is_some() {
             self.serve_tls(stream).await
@@ -87,7 +82,6 @@ impl Intercepted {
         }
     }
 
-    /// Passes a connection on as it is.
     async fn pass_on(self, start: StartHandshake<Buffered>) -> anyhow::Result<()> {
         let Buffered { mut stream, seen } = start.io;
         let mut outside = self.route.dial.connect().await?;
@@ -103,7 +97,8 @@ impl Intercepted {
         destination: Option<Destination>,
         is_h2: bool,
     ) -> anyhow::Result<()> {
-        let forward = Arc::new(Forward::new(self.shared, destination, self.route, is_h2));
+        let Self { shared, route, .. } = self;
+        let forward = Arc::new(Forward { shared, destination, route, is_h2, upgraded: Lock::default() });
         let service = service_fn(|request| {
             let forward = forward.clone();
             async move { Ok::<_, std::convert::Infallible>(forward.answer(request).await) }

@@ -31,7 +31,6 @@ const FRESH: Duration = Duration::from_secs(4);
 /// Limit on the idle connections to one address.
 const MAX_IDLE: usize = 16;
 
-/// Sends the requests of a child to one address.
 pub(super) type Client = Pool<HttpsConnector<Dial>, WithoutTrailers>;
 
 /// One address, for all connections of a child to it.
@@ -97,12 +96,10 @@ impl Dial {
         Ok(())
     }
 
-    /// Notes that the address has answered.
     pub(super) fn answered(&self) {
         self.state.lock().last = Some(Instant::now());
     }
 
-    /// Returns an unused connection, or opens another one.
     pub(super) async fn connect(&self) -> io::Result<TcpStream> {
         let unused = self.state.lock().unused.pop().filter(|(since, _)| is_fresh(*since));
         match unused {

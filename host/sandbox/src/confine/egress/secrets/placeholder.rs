@@ -35,14 +35,6 @@ const LETTERS: &[u8] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrs
 const CAPITALS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
 const HEXADECIMAL: &[u8] = b"0123456789abcdef";
 
-/// Returns a new placeholder for an access key of AWS.
-///
-/// # Errors
-/// The system provides no random numbers.
-pub(super) fn of_access_key() -> io::Result<String> {
-    new(&"AKIA".into())
-}
-
 /// Returns a new placeholder for `secret`.
 ///
 /// # Errors

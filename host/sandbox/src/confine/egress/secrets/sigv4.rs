@@ -16,7 +16,6 @@ const DATE: &str = "x-amz-date";
 /// The beginning of the payload's name if each piece of the body has a signature of its own.
 const SIGNED_PIECES: &str = "STREAMING-AWS4-";
 
-/// Why a request cannot be signed again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsignable {
     /// The header cannot be understood.
@@ -37,7 +36,6 @@ pub(super) enum Unsignable {
     Pieces,
 }
 
-/// The parts of the header `Authorization`.
 struct Signed<'h> {
     /// `DATE/REGION/SERVICE/aws4_request`.
     scope: &'h str,

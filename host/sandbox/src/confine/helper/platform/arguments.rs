@@ -15,10 +15,7 @@ pub(super) fn int(argument: u64) -> libc::c_int {
 
 /// Returns the address argument of `connect`: a `sockaddr_in` or `sockaddr_in6`.
 pub(super) fn address(call: &Notification) -> Option<SocketAddr> {
-    let [_, place, length, ..] = call.arguments;
-    let mut bytes = [0; size_of::<libc::sockaddr_in6>()];
-    let length = usize::try_from(length).ok()?.min(bytes.len());
-    parsed(call.read(place, bytes.get_mut(..length)?).ok()?)
+    parsed(read(call, &mut [0; size_of::<libc::sockaddr_in6>()])?)
 }
 
 /// Returns the address in a `sockaddr_in` or `sockaddr_in6`.
@@ -35,10 +32,14 @@ pub(super) fn parsed(bytes: &[u8]) -> Option<SocketAddr> {
 
 /// Returns the path of the unix socket that `connect` names, from this process's view.
 pub(super) fn named_socket(call: &Notification) -> Option<PathBuf> {
+    socket_path(call, read(call, &mut [0; size_of::<libc::sockaddr_un>()])?)
+}
+
+/// Returns the address of a call of `connect`, cut to the size of `buffer`.
+fn read<'b>(call: &Notification, buffer: &'b mut [u8]) -> Option<&'b [u8]> {
     let [_, place, length, ..] = call.arguments;
-    let mut bytes = [0; size_of::<libc::sockaddr_un>()];
-    let length = usize::try_from(length).ok()?.min(bytes.len());
-    socket_path(call, call.read(place, bytes.get_mut(..length)?).ok()?)
+    let length = usize::try_from(length).ok()?.min(buffer.len());
+    call.read(place, buffer.get_mut(..length)?).ok()
 }
 
 /// Returns the path in a `sockaddr_un` of a process, from this process's view; none for an abstract name.

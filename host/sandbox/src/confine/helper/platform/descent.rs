@@ -14,16 +14,11 @@ use rustix::event::kqueue::{Event, EventFilter, EventFlags, ProcessEvents, keven
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitOptions, getsid, kill_process, waitpid};
 
+use crate::confine::helper::{KILL_BOUND, LINGER, TERM_GRACE};
 use crate::confine::sys::peak_of_children;
 use crate::confine::sys::platform as sys;
 use crate::confine::wire::{self, ENDED, ExitReport, GONE, STOP};
 
-/// Time from TERM to KILL: enough to remove a lock file, too short to be noticed.
-const TERM_GRACE: Duration = Duration::from_millis(500);
-/// Time limit for repeated KILLs; afterwards only the kernel can end a process.
-const KILL_BOUND: Duration = Duration::from_secs(2);
-/// Time limit for the host to close the connection at the end.
-const LINGER: Duration = Duration::from_secs(1);
 /// Interval between two checks for remaining processes.
 const ROUND: Duration = Duration::from_millis(10);
 

@@ -24,7 +24,6 @@ pub(super) fn is_lacking(_: &anyhow::Error) -> bool {
     false
 }
 
-/// Starts the command and watches it.
 pub(super) fn serve(control: &OwnedFd, policy: &Policy, job: OwnedFd, _: Option<OwnedFd>) -> Result<()> {
     // Seatbelt reports no refusals, so there is no observer.
     let command = fork_command(policy, &job, &job)?;

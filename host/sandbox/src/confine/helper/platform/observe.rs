@@ -27,7 +27,6 @@ use crate::confine::wire::{self, REFUSED};
 /// Limit on the bytes of a path in a system call (`PATH_MAX`).
 const MAX_PATH: usize = 4096;
 
-/// A system call with a path argument.
 struct Named {
     call: i64,
     /// The argument with the directory that the path is relative to; `None`: the working directory.
@@ -36,7 +35,6 @@ struct Named {
     change: Change,
 }
 
-/// The object that a call changes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Change {
     /// A file, or the directory in which it is created.
@@ -98,7 +96,6 @@ const EXECUTES: &[Named] =
 /// The flags of an `open` that writes.
 const WRITING: [i32; 3] = [libc::O_WRONLY, libc::O_RDWR, libc::O_CREAT];
 
-/// Returns the filter rules of the observed calls.
 pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     let mut rules = super::seccomp::listed(CALLS.iter().map(|named| named.call));
     let reads = policy.read.is_some() || policy.learns;
@@ -118,7 +115,6 @@ pub(super) fn rules(policy: &Policy) -> Result<Rules, seccompiler::Error> {
     Ok(rules)
 }
 
-/// The observer, on the watcher's side.
 pub(super) struct Observer {
     listener: OwnedFd,
     policy: Policy,
@@ -161,9 +157,10 @@ impl Observer {
         for tried in tried(&call) {
             if self.reported.len() < MAX_REFUSALS
                 && let Some(refusal) = self.refused(tried)
-                && self.reported.insert(refusal.clone())
+                && let Some(text) = refusal.encode()
+                && self.reported.insert(refusal)
             {
-                let _ = wire::send(control, REFUSED, &refusal.encode(), &[] as &[OwnedFd]);
+                let _ = wire::send(control, REFUSED, &text, &[] as &[OwnedFd]);
             }
         }
         if let Some(sockets) = self.sockets.as_mut().filter(|_| Sockets::is_for(&call)) {
@@ -249,7 +246,6 @@ fn without_links(path: &Path) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", open.as_raw_fd()))
 }
 
-/// An access that a process tried.
 enum Tried {
     Write(PathBuf, Change),
     Read(PathBuf),
@@ -298,11 +294,6 @@ fn path(call: &Notification, named: &Named) -> Option<PathBuf> {
         None => format!("/proc/{process}/cwd"),
     };
     Some(Path::new(&start).join(path))
-}
-
-/// Sends the observer on `to` a message without a listener.
-pub(super) fn leave_out(to: &OwnedFd) -> io::Result<()> {
-    wire::send(to, REFUSED, &[], &[] as &[OwnedFd])
 }
 
 /// Installs the filter in this process and sends its listener on `to`; sends none if the kernel does not

@@ -82,7 +82,6 @@ fn is_directory(file: &OwnedFd) -> Result<bool> {
     Ok(kind == rustix::fs::FileType::Directory)
 }
 
-/// Returns the rights that apply to files.
 fn of_files() -> BitFlags<AccessFs> {
     AccessFs::Execute | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev
 }

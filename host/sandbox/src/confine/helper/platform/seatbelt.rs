@@ -97,7 +97,6 @@ const UNIX_SOCKETS: &str = r"(allow system-socket (socket-domain AF_UNIX))
 (allow network-outbound (remote unix-socket))
 ";
 
-/// A profile: its text and its path parameters.
 #[derive(Debug, PartialEq, Eq)]
 struct Profile {
     text: String,

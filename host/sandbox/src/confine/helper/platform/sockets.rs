@@ -10,7 +10,6 @@
 //! are refused by the filter of system calls.
 
 mod handover;
-mod registrations;
 mod services;
 
 use std::collections::BTreeMap;
@@ -54,13 +53,11 @@ pub(super) struct Sockets {
     /// Whether connections leave the namespace through the host.
     is_held: bool,
     services: Services,
-    /// The command's network namespace.
     network: u64,
     /// The addresses at which names are answered.
     servers: Vec<IpAddr>,
     /// Whether a socket of the namespace has listened.
     has_listened: bool,
-    /// The calls that wait for the host.
     asked: BTreeMap<u64, Waiting>,
     /// The calls that wait for a connection inside of the namespace.
     inside: Vec<Waiting>,
@@ -68,13 +65,11 @@ pub(super) struct Sockets {
     defaults: Defaults,
 }
 
-/// A call that waits, and its socket.
 struct Waiting {
     call: Notification,
     socket: OwnedFd,
 }
 
-/// The next step of a call.
 enum Next {
     Done,
     /// It waits for the socket.
@@ -83,7 +78,6 @@ enum Next {
     Outside(u64),
 }
 
-/// A socket of the command.
 struct Found {
     domain: AddressFamily,
     is_tcp: bool,
@@ -252,7 +246,6 @@ impl Sockets {
         replies.chain(self.inside.iter().map(|waiting| PollFd::new(&waiting.socket, PollFlags::OUT)))
     }
 
-    /// Handles what happened to [`Self::sources`].
     pub(super) fn happened(&mut self, listener: BorrowedFd<'_>, events: &[PollFlags]) {
         let (outside, inside) = events.split_at(usize::from(self.outside.is_some()).min(events.len()));
         let mut events = inside.iter();
@@ -319,7 +312,6 @@ fn end(listener: BorrowedFd<'_>, call: &Notification, error: i32) {
     let _ = call.end(listener, error);
 }
 
-/// Returns whether calls on a socket wait.
 fn is_waited_for(socket: &OwnedFd) -> Result<bool, Errno> {
     Ok(!rustix::fs::fcntl_getfl(socket)?.contains(OFlags::NONBLOCK))
 }

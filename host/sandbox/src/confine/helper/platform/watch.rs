@@ -14,16 +14,11 @@ use rustix::process::{
 };
 
 use super::observe::Observer;
+use crate::confine::helper::{KILL_BOUND, LINGER, TERM_GRACE};
 use crate::confine::sys::peak_of_children;
 use crate::confine::sys::platform as sys;
 use crate::confine::wire::{self, ENDED, ExitReport, GONE, STOP};
 
-/// Time from TERM to KILL: enough to remove a lock file, too short to be noticed.
-const TERM_GRACE: Duration = Duration::from_millis(500);
-/// Time limit for repeated KILLs; afterwards only the kernel can end a process.
-const KILL_BOUND: Duration = Duration::from_secs(2);
-/// Time limit for the host to close the connection at the end.
-const LINGER: Duration = Duration::from_secs(1);
 /// Interval between two rounds of signals.
 const ROUND: Duration = Duration::from_millis(10);
 /// Limit on the processes found by one scan; the next scan finds the rest.
@@ -74,20 +69,9 @@ enum Received {
 impl Watch<'_> {
     /// Reaps ended children. Returns whether none is left.
     fn reap(&mut self) -> Result<bool> {
-        let mut status = None;
-        let alone = loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((process, how))) if process == self.command => status = Some(how.as_raw()),
-                Ok(Some(_)) => self.reaped += 1,
-                Ok(None) => break false,
-                Err(Errno::INTR) => {}
-                Err(Errno::CHILD) => break true,
-                Err(error) => return Err(error).context("cannot wait for the command"),
-            }
-        };
+        let (status, alone) = self.wait()?;
         if let Some(status) = status {
-            let ended = ExitReport { status, left: !alone, peak: peak_of_children() };
-            self.send(ENDED, &ended.encode());
+            self.report(status, !alone);
             self.reported = true;
             // Processes that ended before or with the command do not count as left behind.
             self.reaped = 0;
@@ -97,20 +81,36 @@ impl Watch<'_> {
         Ok(alone)
     }
 
+    /// Reaps ended children. Returns the command's status, if it is among them, and whether none is left.
+    fn wait(&mut self) -> Result<(Option<i32>, bool)> {
+        let mut status = None;
+        loop {
+            match wait(WaitOptions::NOHANG) {
+                Ok(Some((process, how))) if process == self.command => status = Some(how.as_raw()),
+                Ok(Some(_)) => self.reaped += 1,
+                Ok(None) => return Ok((status, false)),
+                Err(Errno::INTR) => {}
+                Err(Errno::CHILD) => return Ok((status, true)),
+                Err(error) => return Err(error).context("cannot wait for the command"),
+            }
+        }
+    }
+
+    fn report(&self, status: i32, left: bool) {
+        let ended = ExitReport { status, left, peak: peak_of_children() };
+        self.send(ENDED, &ended.encode());
+    }
+
     /// Sends a message; the host may be gone, so errors are ignored.
     fn send(&self, kind: u8, body: &[u8]) {
         let _ = wire::send(self.control, kind, body, &[] as &[OwnedFd]);
     }
 
-    /// Waits for an event, for at most `limit`.
     fn receive(&mut self, ended: &OwnedFd, limit: Option<Duration>) -> Result<Received> {
         let own = [self.control, ended].map(|source| PollFd::new(source, PollFlags::IN));
         let observed = self.observer.iter().flat_map(Observer::sources);
         let mut events: Vec<PollFd<'_>> = own.into_iter().chain(observed).collect();
-        let limit = limit.map(|limit| Timespec {
-            tv_sec: limit.as_secs().cast_signed(),
-            tv_nsec: limit.subsec_nanos().into(),
-        });
+        let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
         match poll(&mut events, limit.as_ref()) {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error).context("cannot wait for what happens"),
@@ -157,7 +157,11 @@ impl Watch<'_> {
         }
         let mut grace = grace;
         while started.elapsed() < grace + KILL_BOUND {
-            if self.all_reaped()? {
+            let (status, alone) = self.wait()?;
+            if let Some(status) = status {
+                self.report(status, true);
+            }
+            if alone {
                 break;
             }
             if started.elapsed() >= grace {
@@ -169,24 +173,6 @@ impl Watch<'_> {
         }
         self.send(GONE, &self.reaped.to_le_bytes());
         Ok(())
-    }
-
-    /// Like [`Self::reap`], while all processes are being ended: reports the command's end if it was not
-    /// reported yet.
-    fn all_reaped(&mut self) -> Result<bool> {
-        loop {
-            match wait(WaitOptions::NOHANG) {
-                Ok(Some((process, how))) if process == self.command => {
-                    let ended = ExitReport { status: how.as_raw(), left: true, peak: peak_of_children() };
-                    self.send(ENDED, &ended.encode());
-                }
-                Ok(Some(_)) => self.reaped += 1,
-                Ok(None) => return Ok(false),
-                Err(Errno::INTR) => {}
-                Err(Errno::CHILD) => return Ok(true),
-                Err(error) => return Err(error).context("cannot wait for the command"),
-            }
-        }
     }
 
     fn signal(&self, signal: Signal) {

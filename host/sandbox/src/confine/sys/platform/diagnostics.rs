@@ -46,7 +46,6 @@ pub(crate) struct Socket {
     identity: Vec<u8>,
 }
 
-/// The bytes of a socket's streams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counted {
     pub(crate) number: u64,

@@ -3,7 +3,6 @@
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 pub(crate) mod diagnostics;
-mod epoll;
 mod sockets;
 
 use std::io;
@@ -13,8 +12,10 @@ use rustix::fs::{OFlags, Stat};
 use rustix::process::{Pid, Signal};
 use rustix::thread::UnshareFlags;
 
-pub(crate) use self::epoll::{Registration, exchange};
-pub(crate) use self::sockets::{add_to_loopback, bind, connect, network_of, option, set_option};
+pub(crate) use self::sockets::{
+    Registration, add_to_loopback, bind, connect, exchange, network_of, option, set_option,
+};
+use super::check;
 
 /// The flag for a handle that needs no right to its file.
 pub(crate) const HANDLE: OFlags = OFlags::PATH;
@@ -22,17 +23,14 @@ pub(crate) const HANDLE: OFlags = OFlags::PATH;
 /// Bytes per unit of `getrusage(2)`'s memory fields.
 pub(crate) const PEAK_UNIT: u64 = 1 << 10;
 
-/// Returns the highest signal number.
 pub(crate) fn last_signal() -> i32 {
     libc::SIGRTMAX()
 }
 
-/// Returns device and inode.
 pub(crate) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Enters new namespaces.
 pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: unsound only for descriptor tables that other threads share; there are no others.
     Ok(unsafe { rustix::thread::unshare_unsafe(flags) }?)
@@ -42,7 +40,7 @@ pub(crate) fn unshare(flags: UnshareFlags) -> io::Result<()> {
 pub(crate) fn close_from(first: RawFd) -> io::Result<()> {
     let first = libc::c_uint::try_from(first).map_err(|_| io::ErrorKind::InvalidInput)?;
     // SAFETY: called before anything owns a descriptor.
-    check_long(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) })
+    check(unsafe { libc::syscall(libc::SYS_close_range, first, libc::c_uint::MAX, 0) }).map(drop)
 }
 
 /// Returns a descriptor that becomes readable when a child has ended; blocks the signal.
@@ -68,7 +66,7 @@ pub(crate) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: b
     }
     let flags = libc::AT_EMPTY_PATH | if recursive { libc::AT_RECURSIVE } else { 0 };
     // SAFETY: the path is a C string and the attributes have the size that is given.
-    check_long(unsafe {
+    check(unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
             mount.as_raw_fd(),
@@ -78,6 +76,7 @@ pub(crate) fn set_read_only(mount: BorrowedFd<'_>, read_only: bool, recursive: b
             size_of::<libc::mount_attr>(),
         )
     })
+    .map(drop)
 }
 
 /// Returns the ABI version of Landlock; `None` if the kernel has none.
@@ -99,12 +98,6 @@ pub(crate) fn loopback_up() -> io::Result<()> {
     request.ifr_ifru.ifru_flags = i16::try_from(libc::IFF_UP | libc::IFF_RUNNING).unwrap_or_default();
     // SAFETY: the request is what SIOCSIFFLAGS reads.
     check(unsafe { libc::ioctl(socket.as_raw_fd(), SIOCSIFFLAGS, &raw const request) }).map(drop)
-}
-
-pub(crate) fn drop_from_bounding_set(capability: u32) -> io::Result<()> {
-    let capability = libc::c_ulong::from(capability);
-    // SAFETY: takes numbers and touches no memory.
-    check(unsafe { libc::prctl(libc::PR_CAPBSET_DROP, capability, 0, 0, 0) }).map(drop)
 }
 
 /// Signals every process that this one may signal, except itself. Only for the first process of a PID
@@ -172,8 +165,7 @@ pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<
         let made = unsafe {
             libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_FILTER, flags, &raw const filter)
         };
-        check_long(made)?;
-        let made = RawFd::try_from(made).map_err(io::Error::other)?;
+        let made = RawFd::try_from(check(made)?).map_err(io::Error::other)?;
         // SAFETY: as above.
         let listener = unsafe { OwnedFd::from_raw_fd(made) };
         // The listener and the caller run on one processor in turn (Linux 6.6), so that neither waits for
@@ -190,7 +182,6 @@ pub(crate) fn filter_with_listener(program: &[libc::sock_filter]) -> io::Result<
     apply(listener | libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV).or_else(old)
 }
 
-/// Returns the next waiting call.
 pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notification> {
     // SAFETY: the kernel requires a zeroed value, and fills it in.
     let call = unsafe {
@@ -202,19 +193,10 @@ pub(crate) fn next_notification(listener: BorrowedFd<'_>) -> io::Result<Notifica
     Ok(Notification { id: call.id, process: call.pid, number, arguments })
 }
 
-/// Lets the kernel execute the call.
 pub(crate) fn let_go_on(listener: BorrowedFd<'_>, call: &Notification) -> io::Result<()> {
     let flags = u32::try_from(libc::SECCOMP_USER_NOTIF_FLAG_CONTINUE).map_err(io::Error::other)?;
     let mut response = libc::seccomp_notif_resp { id: call.id, val: 0, error: 0, flags };
     // SAFETY: `answer` is of the type that the request reads.
     check(unsafe { libc::ioctl(listener.as_raw_fd(), libc::SECCOMP_IOCTL_NOTIF_SEND, &raw mut response) })
         .map(drop)
-}
-
-fn check(result: libc::c_int) -> io::Result<libc::c_int> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
-}
-
-fn check_long(result: libc::c_long) -> io::Result<()> {
-    if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

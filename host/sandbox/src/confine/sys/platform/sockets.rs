@@ -1,15 +1,19 @@
-//! Sockets of a process whose system call waits for the watcher, and the answers to such calls.
+//! Sockets of a process whose system call waits for the watcher, the answers to such calls, and
+//! registrations in the epoll instances of its process.
 #![expect(unsafe_code, reason = "raw system calls; every one says why it is sound")]
 
 use std::fs;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::thread;
 
 use rustix::net::{AddressFamily, SocketType};
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use rustix::thread::UnshareFlags;
 
-use super::{Notification, check};
+use super::{Notification, unshare};
+use crate::confine::sys::check;
 
 /// From `linux/pidfd.h`: the handle of a thread (Linux 6.9).
 const PIDFD_THREAD: u32 = 0o200;
@@ -99,7 +103,6 @@ pub(crate) fn option(
     usize::try_from(length).map_err(io::Error::other)
 }
 
-/// Sets an option of a socket.
 pub(crate) fn set_option(
     socket: BorrowedFd<'_>,
     (level, name): (libc::c_int, libc::c_int),
@@ -176,4 +179,48 @@ pub(super) fn named(name: &str) -> libc::ifreq {
         *to = libc::c_char::from_ne_bytes([from]);
     }
     request
+}
+
+#[derive(Debug)]
+pub(crate) struct Registration {
+    pub(crate) epoll: OwnedFd,
+    pub(crate) events: u32,
+    pub(crate) data: u64,
+}
+
+/// Registers the file `new` instead of `old`, as a process would that has it under `number`. An epoll instance
+/// knows a file by itself and its number, so this takes a thread with a table of files of its own.
+pub(crate) fn exchange(
+    registrations: &[Registration],
+    number: RawFd,
+    (old, new): (BorrowedFd<'_>, BorrowedFd<'_>),
+) -> io::Result<()> {
+    let files = [old.as_raw_fd(), new.as_raw_fd()];
+    thread::scope(|scope| {
+        let exchanging = move || {
+            unshare(UnshareFlags::FILES)?;
+            exchange_here(registrations, number, files)
+        };
+        let thread = thread::Builder::new().spawn_scoped(scope, exchanging)?;
+        thread.join().unwrap_or_else(|_| Err(io::ErrorKind::Other.into()))
+    })
+}
+
+/// Must run on a thread whose table of files ends with it: overwrites `number`.
+fn exchange_here(registrations: &[Registration], number: RawFd, [old, new]: [RawFd; 2]) -> io::Result<()> {
+    // Out of the way of `number`.
+    // SAFETY: makes a descriptor that is new, and closes with the thread's table.
+    let above = |file: RawFd| check(unsafe { libc::fcntl(file, libc::F_DUPFD_CLOEXEC, number + 1) });
+    let (old, new) = (above(old)?, above(new)?);
+    for Registration { epoll, events, data } in registrations {
+        let epoll = above(epoll.as_raw_fd())?;
+        let mut event = libc::epoll_event { events: *events, u64: *data };
+        for (file, action) in [(old, libc::EPOLL_CTL_DEL), (new, libc::EPOLL_CTL_ADD)] {
+            // SAFETY: what has this number in the thread's own table is not used on the thread.
+            check(unsafe { libc::dup2(file, number) })?;
+            // SAFETY: the kernel reads the event.
+            check(unsafe { libc::epoll_ctl(epoll, action, number, &raw mut event) })?;
+        }
+    }
+    Ok(())
 }

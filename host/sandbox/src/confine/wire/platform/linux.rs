@@ -1,7 +1,7 @@
 //! Linux: sequenced-packet sockets, and `memfd_create(2)`.
 
 use std::fs::File;
-use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -10,12 +10,10 @@ use rustix::net::{
     recvmsg, sendmsg, socketpair,
 };
 
-/// Returns a pair of connected sockets, which preserve message boundaries.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
-/// Sends one message without blocking.
 pub(crate) fn send(
     socket: impl AsFd,
     kind: u8,
@@ -47,10 +45,7 @@ pub(crate) fn keep_from_children(_: &[OwnedFd]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns a memory file with `bytes`, positioned at its start.
-pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?);
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file.into())
+/// Returns an empty memory file.
+pub(crate) fn new_file() -> io::Result<File> {
+    Ok(File::from(memfd_create("haft", MemfdFlags::CLOEXEC)?))
 }

@@ -1,6 +1,7 @@
 //! macOS: stream sockets with length-prefixed messages, and an unnamed temporary file.
 
-use std::io::{self, IoSlice, IoSliceMut, Seek, Write};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
@@ -17,7 +18,6 @@ const HEAD: usize = 2;
 /// Time limit for the rest of a message, which was written at once.
 const REST: Duration = Duration::from_secs(1);
 
-/// Returns a pair of connected sockets.
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     let (ours, theirs) = socketpair(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::empty(), None)?;
     let pair = [ours, theirs];
@@ -30,7 +30,6 @@ pub(crate) fn keep_from_children(descriptors: &[OwnedFd]) -> io::Result<()> {
     descriptors.iter().try_for_each(|descriptor| Ok(fcntl_setfd(descriptor, FdFlags::CLOEXEC)?))
 }
 
-/// Sends one message without blocking.
 pub(crate) fn send(
     socket: impl AsFd,
     kind: u8,
@@ -82,10 +81,7 @@ fn rest(socket: impl AsFd, mut buffer: &mut [u8]) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns an unnamed temporary file with `bytes`, positioned at its start.
-pub(crate) fn memory_file(bytes: &[u8]) -> io::Result<OwnedFd> {
-    let mut file = tempfile::tempfile()?;
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file.into())
+/// Returns an unnamed temporary file.
+pub(crate) fn new_file() -> io::Result<File> {
+    tempfile::tempfile()
 }

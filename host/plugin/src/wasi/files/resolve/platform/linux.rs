@@ -44,7 +44,6 @@ pub(in crate::wasi::files) fn find(
     Err(Errno::BUSY)
 }
 
-/// Returns whether `path` leads to another file system.
 pub(in crate::wasi::files) fn leads_elsewhere(directory: &File, path: &str) -> bool {
     let resolve = ResolveFlags::NO_MAGICLINKS | ResolveFlags::NO_XDEV;
     let found = openat2(directory, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty(), resolve);
@@ -60,22 +59,18 @@ pub(in crate::wasi::files) fn holds_processes(object: &File) -> io::Result<bool>
     Ok(fstatfs(object)?.f_type == PROCFS)
 }
 
-/// Returns the current path of an open object.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     std::fs::read_link(own_link(object))
 }
 
-/// Sets the times of the very object that was judged.
 pub(in crate::wasi::files) fn set_times(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
     utimensat(CWD, own_link(object), times, AtFlags::empty())
 }
 
-/// Device and inode.
 pub(in crate::wasi::files) fn identity(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-/// Returns the kernel's link to an open file of this process.
 fn own_link(file: &File) -> PathBuf {
     Path::new("/proc/self/fd").join(file.as_raw_fd().to_string())
 }

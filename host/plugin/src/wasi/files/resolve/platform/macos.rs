@@ -61,12 +61,10 @@ pub(in crate::wasi::files) fn holds_processes(_: &File) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Returns the current path of an open object.
 pub(in crate::wasi::files) fn kernel_path(object: &File) -> io::Result<PathBuf> {
     Ok(OsString::from_vec(getpath(object)?.into_bytes()).into())
 }
 
-/// Sets the times of the very object that was judged.
 pub(in crate::wasi::files) fn set_times(object: &File, times: &Timestamps) -> rustix::io::Result<()> {
     futimens(object, times)
 }

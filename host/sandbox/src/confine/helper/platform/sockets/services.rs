@@ -14,10 +14,8 @@ use crate::confine::policy::Policy;
 
 const HANDLE: OFlags = OFlags::PATH.union(OFlags::CLOEXEC);
 
-/// The granted services.
 pub(super) struct Services(Vec<Granted>);
 
-/// The socket of a granted service.
 enum Granted {
     /// The one at a path that the command cannot change.
     Path(PathBuf),

@@ -1,13 +1,13 @@
-//! The rights that haft proposes for a server at its first start: rights for its configuration, and rights that it
-//! was refused.
+//! The rights of a wrapped server in the syntax of `haft grant`, with absolute paths, and the rights that haft proposes at
+//! its first start: for its configuration, and for what it was refused.
 
 use std::collections::BTreeSet;
+use std::fmt::Write;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 
 use super::command::Wrapping;
-use super::given::{distinct, network};
-use haft_core::grant::{Grant, Proposal, Right};
+use haft_core::grant::{Grant, HostPattern, Proposal, Right, RightError, in_home, normalise};
 use haft_manifest::is_credential;
 use haft_sandbox::confine::Refusal;
 use haft_sandbox::start::ENVIRONMENT;
@@ -117,7 +117,7 @@ pub(super) fn of_refusals(refused: &[Refusal], grant: &Grant, words: Option<&str
 /// Replaces rights to ports of this machine by the network.
 pub(super) fn widen_services(rights: &mut [Right]) {
     for right in rights.iter_mut().filter(|right| matches!(right, Right::Service(_))) {
-        *right = network().unwrap_or_else(|| right.clone());
+        *right = network();
     }
 }
 
@@ -128,8 +128,8 @@ pub(in crate::cli) fn right(refusal: &Refusal, grant: &Grant) -> Option<Right> {
             address.port().to_string().parse().ok().map(Right::Service)
         }
         // It looks up names that are unknown here.
-        Refusal::Connect(address) if address.port() == DNS => network(),
-        Refusal::Connect(_) | Refusal::Host(..) if grant.child_hosts().is_empty() => network(),
+        Refusal::Connect(address) if address.port() == DNS => Some(network()),
+        Refusal::Connect(_) | Refusal::Host(..) if grant.child_hosts().is_empty() => Some(network()),
         refusal => Refusal::rights([refusal], grant).pop(),
     }
 }
@@ -183,4 +183,93 @@ fn gathered(mut rights: Vec<Right>) -> Vec<Right> {
         };
         rights = distinct([vec![wider], rights].concat());
     }
+}
+
+/// The rights of a wrapped server.
+const EXPECTED: &str = "expected `read=DIR`, `write=DIR`, `host=HOST`, `network`, `service=SERVICE`, `env=NAME` or \
+                        `credentials=STORE`";
+
+/// Reads a right of a wrapped server. Its paths become absolute.
+pub(super) fn given(text: &str) -> Result<Right, String> {
+    if text == "network" {
+        return Ok(network());
+    }
+    match text.parse() {
+        Ok(Right::Read(path)) => Ok(Right::Read(whole(&path)?)),
+        Ok(Right::Write(path)) => Ok(Right::Write(whole(&path)?)),
+        Ok(Right::Service(service)) => {
+            let whole =
+                |path: &Path| whole(&path.to_string_lossy()).map_or_else(|_| path.to_owned(), Into::into);
+            Ok(Right::Service(service.resolved(whole)))
+        }
+        Ok(Right::State(_) | Right::Cache(_)) => {
+            Err("a wrapped server has its own home directory, which needs no right".to_owned())
+        }
+        Ok(right) => Ok(right),
+        Err(RightError::Form) => Err(EXPECTED.to_owned()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Returns the right to every host.
+pub(super) fn network() -> Right {
+    Right::Host(HostPattern::any())
+}
+
+/// Returns a path from the current directory or the home directory as an absolute path.
+fn whole(path: &str) -> Result<String, String> {
+    let home = etcetera::home_dir().map_err(|error| error.to_string())?;
+    let whole: PathBuf =
+        std::path::absolute(in_home(Path::new(path), &home)).map_err(|error| error.to_string())?;
+    normalise(&whole).into_os_string().into_string().map_err(|_| format!("`{path}` is not UTF-8"))
+}
+
+pub(super) fn shown(right: &Right) -> String {
+    match right {
+        Right::Host(host) if host.is_any() => "network".to_owned(),
+        right => right.to_string(),
+    }
+}
+
+/// Returns a right as it is granted, with the meaning of a service.
+pub(super) fn explained(right: &Right) -> String {
+    match right {
+        Right::Service(service) => format!("{right} ({})", service.meaning()),
+        right => shown(right),
+    }
+}
+
+/// Returns the command that grants `rights` to the server `name` with the words `command`. `command` is empty if the
+/// server has a record.
+pub(super) fn line(rights: &[Right], name: &str, command: &[String]) -> String {
+    let mut line = "haft wrap".to_owned();
+    for right in rights {
+        // Writing to a `String` cannot fail.
+        let _ = match shown(right).split_once('=') {
+            Some((what, value)) => write!(line, " --grant {what}={}", shell_words::quote(value)),
+            None => write!(line, " --grant network"),
+        };
+    }
+    let _ = write!(line, " {}", shell_words::quote(name));
+    if !command.is_empty() {
+        let _ = write!(line, " -- {}", shell_words::join(command));
+    }
+    line
+}
+
+/// Returns `rights` without rights that others include.
+pub(in crate::cli) fn distinct(rights: Vec<Right>) -> Vec<Right> {
+    let mut kept: Vec<Right> = Vec::new();
+    for right in rights {
+        if !kept.iter().any(|other| other.covers(&right)) {
+            kept.retain(|other| !right.covers(other));
+            kept.push(right);
+        }
+    }
+    kept
+}
+
+/// Returns the rights in `wanted` that no right in `had` includes.
+pub(super) fn missing(wanted: &[Right], had: &[Right]) -> Vec<Right> {
+    wanted.iter().filter(|right| !had.iter().any(|other| other.covers(right))).cloned().collect()
 }

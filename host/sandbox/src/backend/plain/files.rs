@@ -2,14 +2,13 @@
 //! by the resolved path; the confinement of a model's commands (the sandbox, the container, the account)
 //! applies to these scripts too. Refuses devices, pipes and other special files.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::remote_script::{self, Feed, Report};
+use super::Plain;
+use crate::backend::remote_script::{self, Report};
 use crate::backend::script::{FILE, READ, Script, WRITE, quoted, unguessable};
-use crate::backend::transport::{RunAs, Transport};
-use crate::error::BackendError;
-use crate::error::no_directory;
+use crate::backend::transport::RunAs;
+use crate::error::{BackendError, no_directory};
 use crate::{OutputSink, Stream};
 use haft_core::sync::Lock;
 use haft_core::tool::Context;
@@ -47,18 +46,6 @@ pub struct Piece {
     pub total: u64,
 }
 
-/// Access to the files of a target.
-#[derive(Debug)]
-pub(crate) struct Files {
-    transport: Arc<dyn Transport>,
-    directory: String,
-    /// The only accessible directories; `None` permits all except system directories.
-    allowed: Option<Vec<String>>,
-    /// Whether the kernel's sandbox checks access.
-    is_local: bool,
-}
-
-/// Keeps the first bytes of standard output.
 struct Kept {
     limit: usize,
     bytes: Lock<Vec<u8>>,
@@ -74,49 +61,39 @@ impl OutputSink for Kept {
     }
 }
 
-impl Files {
-    pub(crate) fn new(
-        transport: Arc<dyn Transport>,
-        directory: &str,
-        allowed: Option<Vec<String>>,
-        is_local: bool,
-    ) -> Self {
-        Self { transport, directory: directory.to_owned(), allowed, is_local }
-    }
-
-    pub(crate) async fn read(
+impl Plain {
+    pub(super) async fn read_file(
         &self,
         path: &str,
         offset: u64,
         limit: usize,
         context: &Context<'_>,
     ) -> Result<Piece, BackendError> {
-        let script = self.script("read", path)?;
+        let script = self.file_script("read", path)?;
         let script = script.with("offset", &offset.to_string()).with("limit", &limit.to_string()).then(READ);
         let kept = Kept { limit, bytes: Lock::default() };
-        let status = self.run("read", path, &script, Vec::new(), &kept, context).await?;
+        let status = self.run_on_file("read", path, &script, Vec::new(), &kept, context).await?;
         let bytes = kept.bytes.into_inner();
         let total = status.parse().unwrap_or(bytes.len() as u64);
         Ok(Piece { bytes, total })
     }
 
-    pub(crate) async fn write(
+    pub(super) async fn write_file(
         &self,
         path: &str,
         bytes: Vec<u8>,
         context: &Context<'_>,
     ) -> Result<(), BackendError> {
         let mark = unguessable()?;
-        let script = self.script("write", path)?;
+        let script = self.file_script("write", path)?;
         let script = script.with("mark", &mark).with("size", &bytes.len().to_string()).then(WRITE);
         let kept = Kept { limit: 0, bytes: Lock::default() };
-        self.run("write", path, &script, bytes, &kept, context).await.map(drop)
+        self.run_on_file("write", path, &script, bytes, &kept, context).await.map(drop)
     }
 
-    fn script(&self, action: &'static str, path: &str) -> Result<Script, BackendError> {
+    fn file_script(&self, action: &str, path: &str) -> Result<Script, BackendError> {
         if path.is_empty() || path.contains('\0') {
-            let why = "a path has at least one character and no NUL".to_owned();
-            return Err(self.failed(action, path, why));
+            return Err(self.file_failed(action, path, "a path has at least one character and no NUL"));
         }
         let script = Script::new()?;
         let judge = self.judge(action);
@@ -149,9 +126,9 @@ impl Files {
         format!("haft_judge() {{\n{body}\n}}")
     }
 
-    async fn run(
+    async fn run_on_file(
         &self,
-        action: &'static str,
+        action: &str,
         path: &str,
         script: &Script,
         bytes: Vec<u8>,
@@ -163,7 +140,7 @@ impl Files {
             &*self.transport,
             RunAs::Model(context.grant),
             script,
-            Feed::Data(bytes),
+            Some(bytes),
             out,
             &stop,
         );
@@ -173,18 +150,17 @@ impl Files {
             () = tokio::time::sleep(PATIENCE) => {
                 stop.cancel();
                 script.await?;
-                return Err(self.failed(action, path, format!("no end within {} s", PATIENCE.as_secs())));
+                return Err(self.file_failed(action, path, &format!("no end within {} s", PATIENCE.as_secs())));
             }
         };
         let Report::Status(status) = report else { return Err(BackendError::Cancelled) };
         match status.strip_prefix("0").map(str::trim) {
             Some(rest) => Ok(rest.to_owned()),
             None if status == "!directory" => Err(no_directory(&self.directory, &self.transport.name())),
-            None => Err(self.failed(action, path, self.why(&status, action))),
+            None => Err(self.file_failed(action, path, &self.why(&status, action))),
         }
     }
 
-    /// Explains the status line of a script.
     fn why(&self, status: &str, action: &str) -> String {
         match status {
             "!folder" => "it is a directory, not a file".into(),
@@ -208,8 +184,8 @@ impl Files {
         }
     }
 
-    fn failed(&self, action: &'static str, path: &str, why: String) -> BackendError {
-        BackendError::File { action, path: path.to_owned(), target: self.transport.name(), why }
+    fn file_failed(&self, action: &str, path: &str, why: &str) -> BackendError {
+        BackendError::Target(format!("cannot {action} `{path}` on {}: {why}", self.transport.name()))
     }
 }
 
