@@ -48,7 +48,7 @@ pub struct Wanted {
     version: Option<String>,
     /// The user's values.
     pub settings: Vec<(String, String)>,
-    /// Whether secrets without a source are [`RegistryError::Secrets`]; otherwise they are variables.
+    /// Whether secrets without a source are [`ForeignError::Secrets`]; otherwise they are variables.
     pub asks: bool,
 }
 
