@@ -26,8 +26,8 @@ pub struct Renewal {
     servers: Vec<Watched>,
     rules: Rules,
     hooks: Vec<Watching>,
-    /// The patterns of the agent's tools; all tools if empty.
-    patterns: Vec<ToolPattern>,
+    /// The patterns of the agent's tools; `None` for all tools.
+    patterns: Option<Vec<ToolPattern>>,
     budget: Option<u32>,
     is_planning: bool,
 }
@@ -49,7 +49,7 @@ impl Program {
             servers: self.servers.0.iter().filter_map(|own| self.watched(own)).collect(),
             rules: chosen_tools::rules(&self.manifest, &self.dirs.home),
             hooks: self.hooks.clone(),
-            patterns: self.named(patterns).map(guidance::and_read_skill).unwrap_or_default(),
+            patterns: self.named(patterns).map(guidance::and_read_skill),
             budget: self.manifest.agent.tool_budget,
             is_planning,
         }
@@ -75,9 +75,9 @@ impl Renewal {
         let is_own = |tool: &str| owns(name, tool);
         let like = self.all.entries().find(|entry| is_own(&entry.def().name))?;
         let (listed, _) = watched.server.remembered()?;
-        let chosen = Some(self.patterns.as_slice()).filter(|patterns| !patterns.is_empty());
-        let is_offered =
-            |own: &str| select(watched.patterns.as_deref(), own) && select(chosen, &exposed(name, own));
+        let is_offered = |own: &str| {
+            select(watched.patterns.as_deref(), own) && select(self.patterns.as_deref(), &exposed(name, own))
+        };
         let tools = listed.tools.iter().filter(|tool| is_offered(&tool.name));
         let tools =
             tools.map(|tool| Arc::new(ServerTool::new(&watched.server, &listed, tool)) as Arc<dyn Tool>);

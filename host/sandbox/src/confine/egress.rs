@@ -30,7 +30,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use self::judge::Judge;
 use self::message::{Reply, Request};
-use self::record::Record;
+pub(super) use self::record::Record;
 pub use self::record::{Bytes, Connection};
 use self::secrets::Relay;
 use self::traffic::Connections;

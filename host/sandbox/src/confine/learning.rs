@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::egress::{Connection, Records};
+use super::egress::{Connection, Record};
 use super::refusal::Refusal;
 use super::session::HelperSession;
 use haft_core::sync::Lock;
@@ -15,8 +15,11 @@ pub struct Observed(Arc<Inner>);
 #[derive(Debug, Default)]
 struct Inner {
     is_public: bool,
-    children: Lock<Vec<Records>>,
+    children: Lock<Vec<Child>>,
 }
+
+/// The limited records of one child.
+type Child = (Arc<Lock<Vec<Refusal>>>, Arc<Record>);
 
 impl Observed {
     /// Creates an empty record. If `is_public`, every public host is open to the children; addresses of this machine, of
@@ -30,14 +33,14 @@ impl Observed {
     }
 
     pub(super) fn take_in(&self, session: &HelperSession) {
-        self.0.children.lock().push(session.records.clone());
+        self.0.children.lock().push((session.records.refused.clone(), session.records.learnt.clone()));
     }
 
     /// Returns the refusals so far, each once.
     pub fn refused(&self) -> Vec<Refusal> {
         let mut all: Vec<Refusal> = Vec::new();
-        for child in self.0.children.lock().iter() {
-            all.extend(child.refused.lock().iter().cloned());
+        for (refused, _) in self.0.children.lock().iter() {
+            all.extend(refused.lock().iter().cloned());
         }
         let mut seen = BTreeSet::new();
         all.retain(|refusal| seen.insert(refusal.clone()));
@@ -46,6 +49,6 @@ impl Observed {
 
     /// Returns the connections so far, of one child after the other.
     pub fn connections(&self) -> Vec<Connection> {
-        self.0.children.lock().iter().flat_map(|child| child.learnt.list()).collect()
+        self.0.children.lock().iter().flat_map(|(_, learnt)| learnt.list()).collect()
     }
 }
