@@ -8,6 +8,7 @@ mod platforms;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use crate::common::repository;
 
@@ -387,4 +388,25 @@ fn no_plugin_depends_on_the_host() {
         }
     }
     assert!(checked >= 5, "found only {checked} plugins");
+}
+
+/// The gate runs few of the scripts in `.ci`, so that a syntax error in the others would first show at night.
+#[test]
+fn every_script_parses() {
+    let python = "import ast, sys; ast.parse(open(sys.argv[1], 'rb').read(), sys.argv[1])";
+    let folders = [".ci", ".ci/steps", ".ci/packages"].map(|folder| repository().join(folder));
+    let entries = folders.iter().flat_map(|folder| fs::read_dir(folder).unwrap());
+    let files: Vec<_> = entries.map(|entry| entry.unwrap().path()).filter(|path| path.is_file()).collect();
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        let (program, flags): (_, &[&str]) = match text.lines().next() {
+            Some("#!/bin/sh") => ("sh", &["-n"]),
+            Some("#!/usr/bin/env python3") => ("python3", &["-c", python]),
+            _ if file.extension().is_some_and(|kind| kind == "py") => ("python3", &["-c", python]),
+            _ => continue,
+        };
+        let parsed = Command::new(program).args(flags).arg(file).output().unwrap();
+        assert!(parsed.status.success(), "{}", String::from_utf8_lossy(&parsed.stderr));
+    }
+    assert!(files.len() > 50, "found only {} scripts", files.len());
 }

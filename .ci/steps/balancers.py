@@ -21,6 +21,8 @@ CALLS = int(os.environ.get("HAFT_BALANCED_CALLS", "1000"))
 AT_ONCE = 8
 # Seconds that nothing takes which does not hang.
 HANG = 90
+# Seconds for a process to end when it is told to, after the calls.
+ENDING = 10
 TOKEN = "a-token-of-the-balancers-4711"
 
 PROGRAM = """[program]
@@ -103,9 +105,14 @@ class World:
             sys.exit(f"{name} did not end well: {(self.folder / f'{name}.log').read_text()}")
 
     def close(self):
-        for process in self.processes.values():
-            process.kill()
-            process.wait()
+        # The last one first; a balancer ends its own processes when it is told to end.
+        for process in reversed(self.processes.values()):
+            process.terminate()
+            try:
+                process.wait(ENDING)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
         self.processes.clear()
 
     def made(self):

@@ -7,6 +7,9 @@ use std::process::Child;
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
+use haft::mcp::server::http::{Admission, Drain, Patience, Readiness, Room, Server, Settings};
+use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot};
+use haft::tool::Session;
 use serde_json::{Value, json};
 
 use super::eras::{meta, modern};
@@ -467,35 +470,61 @@ fn approvals_work_over_http() {
     assert_eq!(done["content"][0]["text"], "4711\n", "{done}");
 }
 
-/// haft disconnects a client that sends calls and never reads, in bounded time and memory.
-#[tokio::test]
-async fn whoever_does_not_read_is_hung_up_on() {
-    use haft::mcp::server::http::{Admission, Drain, Patience, Readiness, Room, Server, Settings};
-    use haft::mcp::server::{Publisher, ServerInfo, ToolSnapshot};
-    use haft::tool::Session;
-
+/// A server with the tools of the hostile guest, for anybody.
+async fn hostile_server(patience: Patience) -> (Publisher, Server) {
     let (grant, limits) = (haft::grant::Grant::none(), haft::limit::Limits::default());
     let toolbox = crate::common::toolbox(&crate::common::hostile(), grant, limits).await;
     let snapshot = ToolSnapshot::new(toolbox, Session::default(), ServerInfo::default(), true);
-    let (_publisher, snapshots) = Publisher::new(snapshot);
-    let patience = Patience {
-        first: Duration::from_millis(500),
-        headers: Duration::from_millis(500),
-        body: Duration::from_millis(500),
-        reading: Duration::from_millis(500),
-    };
-    let (address, room) = ("127.0.0.1:0".parse().unwrap(), Room { sessions: 8, connections: 8 });
+    let (publisher, snapshots) = Publisher::new(snapshot);
     let settings = Settings {
-        address,
+        address: "127.0.0.1:0".parse().unwrap(),
         admission: Admission::Anybody,
         url: None,
         hosts: Vec::new(),
-        room,
+        room: Room { sessions: 8, connections: 8 },
         patience,
         readiness: tokio::sync::watch::channel(Readiness::default()).1,
         drain: Drain::default(),
     };
-    let server = Server::bind(snapshots, settings).await.unwrap();
+    (publisher, Server::bind(snapshots, settings).await.unwrap())
+}
+
+/// haft answers a request on a connection that the kernel established before haft stopped listening: the client, a
+/// load balancer, could not know whether to send the request again.
+#[tokio::test]
+async fn a_connection_that_waits_to_be_accepted_is_answered_at_the_end() {
+    // Whether haft accepts the connection before it ends is up to chance.
+    for _ in 0..6 {
+        let (_publisher, server) = hostile_server(Patience::default()).await;
+        let mut waiting = TcpStream::connect(server.address()).unwrap();
+        let ping = modern("ping", 1, json!({})).to_string();
+        let head = format!(
+            "POST /mcp HTTP/1.1\r\nhost: localhost\r\naccept: application/json, text/event-stream\r\n\
+             content-type: application/json\r\nmcp-protocol-version: 2026-07-28\r\nmcp-method: ping\r\n\
+             content-length: {}\r\n\r\n",
+            ping.len()
+        );
+        waiting.set_read_timeout(Some(HANG)).unwrap();
+        waiting.write_all((head + &ping).as_bytes()).unwrap();
+        let stop = tokio_util::sync::CancellationToken::new();
+        stop.cancel();
+        server.run(stop).await.unwrap();
+        let answer = reply(waiting);
+        assert_ne!(answer.status, 0, "{answer:?}");
+    }
+}
+
+/// haft disconnects a client that sends calls and never reads, in bounded time and memory.
+#[tokio::test]
+async fn whoever_does_not_read_is_hung_up_on() {
+    let half_a_second = Duration::from_millis(500);
+    let patience = Patience {
+        first: half_a_second,
+        headers: half_a_second,
+        body: half_a_second,
+        reading: half_a_second,
+    };
+    let (_publisher, server) = hostile_server(patience).await;
     let address = server.address();
     let stop = tokio_util::sync::CancellationToken::new();
     let serving = tokio::spawn(server.run(stop.clone()));

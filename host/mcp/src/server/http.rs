@@ -24,7 +24,7 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 pub use self::admission::{Admission, Token, TokenError};
-use self::connection::{ConnectionSlot, ConnectionSlots, WriteTimeoutStream};
+use self::connection::{ConnectionSlots, WriteTimeoutStream};
 use self::endpoint::Endpoint;
 use self::gate::{Gate, HttpConnection};
 use self::public::Public;
@@ -173,9 +173,9 @@ impl Server {
             () = acceptor.accept(&listener, &closing) => {}
             () = ending => {}
         }
+        acceptor.accept_last(listener, &closing).await?;
         // New connections are refused and open ones are notified; neither has begun a call.
-        drop(listener);
-        if public.is_watched() && !drain.hurry.is_cancelled() {
+        if (public.is_watched() || acceptor.slots.have_unauthenticated()) && !drain.hurry.is_cancelled() {
             // The last accepted client may be about to call.
             tokio::time::sleep(SETTLING).await;
         }
@@ -215,10 +215,11 @@ impl Acceptor {
     async fn accept(&self, listener: &TcpListener, closing: &CancellationToken) {
         loop {
             match listener.accept().await {
-                Ok((stream, source)) => {
-                    let place = self.slots.admit(source.ip()).await;
-                    self.serve_in_background(stream, place, closing.clone()).await;
-                }
+                Ok((stream, source)) => match stream.into_std() {
+                    // Another runtime polls the stream from now on.
+                    Ok(stream) => self.serve_in_background(stream, source, closing).await,
+                    Err(error) => tracing::warn!(%error, "a connection cannot be served"),
+                },
                 Err(error) => {
                     tracing::warn!(%error, "a connection was not accepted");
                     tokio::time::sleep(PAUSE).await;
@@ -227,21 +228,28 @@ impl Acceptor {
         }
     }
 
+    /// Accepts the connections that the kernel has established, and closes the listener, which would reset them: a
+    /// load balancer does not send a request again that it has sent on such a connection.
+    async fn accept_last(&self, listener: TcpListener, closing: &CancellationToken) -> io::Result<()> {
+        let listener = listener.into_std()?;
+        while let Ok((stream, source)) = listener.accept() {
+            stream.set_nonblocking(true)?;
+            self.serve_in_background(stream, source, closing).await;
+        }
+        Ok(())
+    }
+
     async fn serve_in_background(
         &self,
-        stream: TcpStream,
-        place: ConnectionSlot,
-        closing: CancellationToken,
+        stream: std::net::TcpStream,
+        source: SocketAddr,
+        closing: &CancellationToken,
     ) {
+        let place = self.slots.admit(source.ip()).await;
         // Every message is written at once; waiting for more data would delay it.
         let _ = stream.set_nodelay(true);
-        let (gate, patience) = (self.gate.clone(), self.patience);
+        let (gate, patience, closing) = (self.gate.clone(), self.patience, closing.clone());
         let connection = Arc::new(HttpConnection { place, local: stream.local_addr().ok() });
-        // Another runtime polls the stream from now on.
-        let stream = match stream.into_std() {
-            Ok(stream) => stream,
-            Err(error) => return tracing::warn!(%error, "a connection cannot be served"),
-        };
         let serve = async move || {
             let stream = TcpStream::from_std(stream)?;
             serve(stream, gate, &connection, patience, closing).await.map_err(io::Error::other)

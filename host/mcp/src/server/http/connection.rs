@@ -144,6 +144,10 @@ impl ConnectionSlots {
         Ok(ConnectionSlot { slots, number, closed, is_authenticated, _open: open })
     }
 
+    pub(super) fn have_unauthenticated(&self) -> bool {
+        !self.0.state.lock().unauthenticated.is_empty()
+    }
+
     pub(super) async fn are_empty(&self) {
         // New connections may begin nevertheless.
         self.0.open.close();
