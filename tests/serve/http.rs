@@ -494,7 +494,7 @@ async fn hostile_server(patience: Patience) -> (Publisher, Server) {
 #[tokio::test]
 async fn a_connection_that_waits_to_be_accepted_is_answered_at_the_end() {
     // Whether haft accepts the connection before it ends is up to chance.
-    for _ in 0..6 {
+    for _ in 0..4 {
         let (_publisher, server) = hostile_server(Patience::default()).await;
         let mut waiting = TcpStream::connect(server.address()).unwrap();
         let ping = modern("ping", 1, json!({})).to_string();
