@@ -4,6 +4,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use wasmtime::component::Resource;
 use wasmtime_wasi::filesystem::{Descriptor, Dir};
@@ -21,8 +22,8 @@ use crate::denials::denied_access::AccessKind;
 use crate::wasi::files::resolve::{Bounds, Links};
 use haft_core::grant::Preopen;
 
-/// The object of the stand-in's handle: no path can be resolved below it.
-const NOTHING: &str = "/dev/null";
+/// The object of the stand-in's handle, open once for all guests: no path can be resolved below it.
+static NOTHING: OnceLock<Dir> = OnceLock::new();
 
 pub(super) const HASH: MetadataHashValue = MetadataHashValue { lower: 0, upper: 0 };
 
@@ -52,8 +53,12 @@ impl Files<'_> {
         {
             return Some((workspace, true));
         }
-        let nothing = File::open(NOTHING).ok()?;
-        Some((Dir::new(nothing, FsPerms::ReadOnly, OpenMode::READ, true), false))
+        if NOTHING.get().is_none() {
+            let nothing = Dir::new(File::open("/dev/null").ok()?, FsPerms::ReadOnly, OpenMode::READ, true);
+            // Another guest may have been faster.
+            let _ = NOTHING.set(nothing);
+        }
+        NOTHING.get().map(|nothing| (nothing.clone(), false))
     }
 
     fn below(&mut self, directory: &Dir, rest: &str) -> FsResult<Dir> {
