@@ -62,5 +62,8 @@ fn a_file_of_this_machine_is_read_on_the_thread_that_read_the_call() {
 fn no_thread_that_reads_calls_waits_for_another_file_system() {
     let mounted = tempfile::Builder::new().tempfile_in("/dev/shm").unwrap();
     std::fs::write(mounted.path(), "a line\n").unwrap();
-    assert!(!ends_at_once(Path::new("/dev"), mounted.path()));
+    // On a busy machine the other thread may end the call before its first poll here ends.
+    until_some("a call goes on elsewhere", || {
+        (!ends_at_once(Path::new("/dev"), mounted.path())).then_some(())
+    });
 }

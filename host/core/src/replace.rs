@@ -122,15 +122,22 @@ fn is_file(stat: &Stat) -> bool {
 pub fn in_place(path: &Path, content: &[u8]) -> io::Result<()> {
     // Tools may have replaced the file since it was checked.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let mut file = OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?;
+    overwrite_or_restore(
+        &mut OpenOptions::new().read(true).write(true).custom_flags(flags).open(path)?,
+        content,
+    )
+}
+
+/// Overwrites an open regular file, or restores its old content if that fails.
+pub(crate) fn overwrite_or_restore(file: &mut File, content: &[u8]) -> io::Result<()> {
     if !file.metadata()?.is_file() {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file"));
     }
     let mut old = Vec::new();
     file.read_to_end(&mut old)?;
-    overwrite(&mut file, content).inspect_err(|_| {
+    overwrite(file, content).inspect_err(|_| {
         // The old content needs at most the room that it had before.
-        let _ = overwrite(&mut file, &old);
+        let _ = overwrite(file, &old);
     })
 }
 

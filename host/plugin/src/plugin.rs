@@ -34,6 +34,9 @@ const MANY: u64 = 32;
 /// Duration of a call from which optimized code pays off for the next one.
 const LONG: Duration = Duration::from_secs(1);
 
+/// Maximum number of reads of a component that a build replaces meanwhile.
+const MAX_READS: usize = 3;
+
 /// A component whose tools are known. Clones share all state.
 #[derive(Clone)]
 pub struct Plugin(pub(super) Arc<PluginShared>);
@@ -67,12 +70,19 @@ impl Plugin {
         source: Source,
         limits: &Limits,
     ) -> Result<Self, LoadError> {
-        let identity = Identity::of(engine, source)?;
-        let (discovered, code) = match identity.known(engine) {
-            Some(listing) => (identity.listed(listing), None),
-            None => identity.compile_and_list(engine, name, limits).await?,
-        };
-        Ok(Self::found(engine, name, discovered, code))
+        for _ in 0..MAX_READS {
+            let identity = Identity::of(engine, source.clone())?;
+            let found = match identity.known(engine) {
+                Some(listing) => Ok((identity.listed(listing), None)),
+                None => identity.compile_and_list(engine, name, limits).await,
+            };
+            match found {
+                // A build has replaced the file between its digest and its compilation.
+                Err(LoadError::Changed) => {}
+                found => return found.map(|(discovered, code)| Self::found(engine, name, discovered, code)),
+            }
+        }
+        Err(LoadError::Changed)
     }
 
     /// Returns the plugin of a component whose tools are recorded or in the cache; `None` for any other component.
@@ -337,6 +347,8 @@ impl std::fmt::Debug for Plugin {
 
 #[cfg(test)]
 mod tests {
+    use std::task::{Context, Waker};
+
     use super::*;
     use crate::EngineOptions;
 
@@ -361,6 +373,31 @@ mod tests {
         let plugins = loading.join_all().await;
         assert!(plugins.iter().all(|plugin| plugin.contract() == Contract::Hook));
         assert_eq!(plugins.iter().filter(|plugin| plugin.0.is_loaded()).count(), 1);
+    }
+
+    /// Code is never cached under the digest of other bytes: a file may be replaced while its compilation waits.
+    #[tokio::test]
+    async fn a_component_that_is_replaced_before_its_compilation_is_read_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("plugin.wasm");
+        let cache = Some(directory.path().join("cache"));
+        let engine = Engine::new(&EngineOptions { cache, ..EngineOptions::default() });
+        let load = || Plugin::load(&engine, "p", Source::File(file.clone()), &Limits::default());
+        let hook = include_bytes!("../../../tests/guests/built/hook.wasm");
+        std::fs::write(&file, hook).unwrap();
+        let compilations = &engine.0.compilations;
+        let others = [
+            compilations.begin(engine.threads(), "a", 1).await,
+            compilations.begin(engine.threads(), "b", 1).await,
+        ];
+        let mut waiting = std::pin::pin!(load());
+        let is_waiting = waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        assert!(is_waiting, "two others are compiled");
+        std::fs::write(&file, include_bytes!("../../../plugins/built/hello.wasm")).unwrap();
+        drop(others);
+        assert_eq!(waiting.await.unwrap().contract(), Contract::Plugin);
+        std::fs::write(&file, hook).unwrap();
+        assert_eq!(load().await.unwrap().contract(), Contract::Hook);
     }
 
     /// A06: calls use the optimized code once it exists, and it is compiled once.

@@ -37,11 +37,16 @@ impl Tool for Edit {
         let target = target::find(context, &self.file_path)?;
         let Some(metadata) = target.metadata else { return Err(missing(&target.path)) };
         let path = &target.path;
-        let mut file = open(path, &metadata)?;
+        check_size(path, &metadata)?;
+        let draft = replace::Draft::begin(context, (path, false))?;
+        // Another call may have changed it until now: models make several calls at once.
+        let metadata = fs::symlink_metadata(path).map_err(|error| Action::Read.failed(path, &error))?;
+        target::check_is_file(Action::Write, path, &metadata)?;
+        check_size(path, &metadata)?;
+        let mut file = File::open(path).map_err(|error| Action::Read.failed(path, &error))?;
         let replacement = replacement::find(&mut file, &self.old_string, &self.new_string, self.replace_all)
             .map_err(|mismatch| explain(path, &mismatch))?;
-        let write = |out: &mut replace::Content<'_>| replacement.write(&mut file, out);
-        replace::replace(context, (path, false), write, || check_unchanged(path, &metadata))?;
+        draft.finish(|out| replacement.write(&mut file, out), || check_unchanged(path, &metadata))?;
         Ok(self.tell(&replacement).into())
     }
 }
@@ -90,17 +95,16 @@ fn missing(path: &Path) -> Error {
     Action::Read.failed(path, &std::io::ErrorKind::NotFound.into())
 }
 
-fn open(path: &Path, metadata: &Metadata) -> Result<File, Error> {
+fn check_size(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     let bytes = metadata.len();
     if bytes > MAX_BYTES {
         let why = format!("it has {bytes} bytes, and only files of up to {MAX_BYTES} can be edited");
         return Err(Action::Write.cannot(path, why));
     }
-    File::open(path).map_err(|error| Action::Read.failed(path, &error))
+    Ok(())
 }
 
-/// Refuses to overwrite what somebody else wrote since the file was read: models make several
-/// calls at once.
+/// Refuses to overwrite what somebody else, who is no call of `edit` or `write`, wrote since the file was read.
 fn check_unchanged(path: &Path, before: &Metadata) -> Result<(), Error> {
     let now = fs::symlink_metadata(path).map_err(|error| Action::Write.failed(path, &error))?;
     if now.len() == before.len() && now.modified().ok() == before.modified().ok() {

@@ -11,6 +11,7 @@ use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::iter::repeat_with;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Duration;
 
 use haft_plugin::{Context, Error};
@@ -34,6 +35,13 @@ const NEW: &str = ".haft-new-";
 /// Should there be a slower one after all, its rename fails and its call says so.
 const LEFTOVER: Duration = Duration::from_hours(1);
 
+/// How long nothing has been written to a temporary file whose call is taken for ended: an honest one reads a large file
+/// in less time, and a killed haft holds up the next change of the file for as long.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How often a call looks whether another one has changed the file.
+const POLL: Duration = Duration::from_millis(5);
+
 /// The new content of a file, while it is written.
 pub(crate) type Content<'c> = BufWriter<Watched<'c>>;
 
@@ -43,12 +51,14 @@ pub(crate) struct Watched<'c> {
     context: &'c Context,
 }
 
-/// Why a file was not replaced.
-enum Problem {
-    /// No other file can take its place.
-    Place,
-    /// It cannot be done in another way either.
-    Failed(Error),
+/// The new content of a file, beside that file. Its name keeps out other calls that would change that file: what is read
+/// after `begin` is what `finish` replaces. Removed when dropped.
+pub(crate) struct Draft<'c> {
+    context: &'c Context,
+    path: &'c Path,
+    is_new: bool,
+    /// `None` where no other file can take the place of the file.
+    beside: Option<(PathBuf, File)>,
 }
 
 /// Has `write` write the whole content of the file at `path`, which takes its place unless `check` refuses then.
@@ -56,51 +66,66 @@ enum Problem {
 pub(crate) fn replace(
     context: &Context,
     (path, is_new): (&Path, bool),
-    mut write: impl FnMut(&mut Content<'_>) -> io::Result<()>,
+    write: impl FnMut(&mut Content<'_>) -> io::Result<()>,
     check: impl Fn() -> Result<(), Error>,
 ) -> Result<(), Error> {
-    if !is_new {
-        // The right to its directory is none to it.
-        File::options().write(true).open(path).map_err(|error| Action::Write.failed(path, &error))?;
+    Draft::begin(context, (path, is_new))?.finish(write, check)
+}
+
+impl<'c> Draft<'c> {
+    /// Waits for other calls that change the file at `path`.
+    pub(crate) fn begin(context: &'c Context, (path, is_new): (&'c Path, bool)) -> Result<Self, Error> {
+        if !is_new {
+            // The right to its directory is none to it.
+            File::options().write(true).open(path).map_err(|error| Action::Write.failed(path, &error))?;
+        }
+        let beside = match create_beside(context, path, if is_new { NEW } else { PRIVATE }) {
+            Ok(Some(created)) => Some(created),
+            Ok(None) => {
+                let why = format!("{MAX_NAMES} names for a temporary file beside it are all taken");
+                return Err(Action::Write.cannot(path, why));
+            }
+            Err(error) if !is_new && is_of_place(&error) => None,
+            Err(error) => return Err(Action::Write.failed_beside(path, &error)),
+        };
+        Ok(Self { context, path, is_new, beside })
     }
-    match beside(context, (path, is_new), &mut write, &check) {
-        Ok(()) => Ok(()),
-        Err(Problem::Failed(error)) => Err(error),
-        Err(Problem::Place) => in_place::replace(context, path, write, check),
+
+    /// Has `write` write the whole content, which takes the place of the file unless `check` refuses then.
+    pub(crate) fn finish(
+        mut self,
+        mut write: impl FnMut(&mut Content<'_>) -> io::Result<()>,
+        check: impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let (context, path) = (self.context, self.path);
+        if let Some((temporary, file)) = &mut self.beside {
+            // Before the rename it is on the disk, or a power cut could leave the new name with no content.
+            let filled = Watched::fill(file, context, &mut write).and_then(|()| file.sync_all());
+            filled.map_err(|error| Action::Write.failed(path, &failure(file, error)))?;
+            check()?;
+            match fs::rename(temporary, path) {
+                Ok(()) => {
+                    self.beside = None;
+                    return Ok(());
+                }
+                Err(error) if self.is_new || !is_of_place(&error) => {
+                    return Err(Action::Write.failed_beside(path, &error));
+                }
+                // It still keeps out other calls, and takes no room.
+                Err(_) => _ = file.set_len(0),
+            }
+        }
+        in_place::replace(context, path, write, check)
     }
 }
 
-/// The same by way of a file beside it.
-fn beside(
-    context: &Context,
-    (path, is_new): (&Path, bool),
-    write: impl FnOnce(&mut Content<'_>) -> io::Result<()>,
-    check: impl FnOnce() -> Result<(), Error>,
-) -> Result<(), Problem> {
-    let failed = |error| Problem::Failed(Action::Write.failed(path, &error));
-    let of_place = |error: io::Error| {
-        if !is_new && is_of_place(&error) {
-            Problem::Place
-        } else {
-            Problem::Failed(Action::Write.failed_beside(path, &error))
+impl Drop for Draft<'_> {
+    fn drop(&mut self) {
+        if let Some((temporary, _)) = &self.beside {
+            // The file that matters is untouched; a leftover would only be in the way.
+            let _ = fs::remove_file(temporary);
         }
-    };
-    let (temporary, mut file) = match create_beside(path, if is_new { NEW } else { PRIVATE }) {
-        Ok(Some(created)) => created,
-        Ok(None) => {
-            let why = format!("{MAX_NAMES} names for a temporary file beside it are all taken");
-            return Err(Problem::Failed(Action::Write.cannot(path, why)));
-        }
-        Err(error) => return Err(of_place(error)),
-    };
-    // Before the rename it is on the disk, or a power cut could leave the new name with no content.
-    let filled = Watched::fill(&mut file, context, write).and_then(|()| file.sync_all());
-    let filled =
-        filled.map_err(|error| failed(failure(&file, error))).and_then(|()| check().map_err(Problem::Failed));
-    filled.and_then(|()| fs::rename(&temporary, path).map_err(of_place)).inspect_err(|_| {
-        // The file that matters is untouched; a leftover would only be in the way.
-        let _ = fs::remove_file(&temporary);
-    })
+    }
 }
 
 /// Whether an error says that a directory takes no file, or that no other file takes the place of one.
@@ -167,16 +192,16 @@ impl Write for Watched<'_> {
     }
 }
 
-/// Makes a temporary file, by the name that stands for this very file if nobody is at it: what a killed haft left of an
-/// earlier call is found by that name. `None` where all names are taken.
-fn create_beside(path: &Path, prefix: &str) -> io::Result<Option<(PathBuf, File)>> {
+/// Makes a temporary file, by the name that stands for this very file: other calls that change it wait, and what a killed
+/// haft left of an earlier call is found by that name. `None` where all names are taken.
+fn create_beside(context: &Context, path: &Path, prefix: &str) -> io::Result<Option<(PathBuf, File)>> {
     // Not the file's own name with something added: that can be too long.
     let own =
         BuildHasherDefault::<DefaultHasher>::new().hash_one(path.file_name().map(OsStr::as_encoded_bytes));
     let names = [own, own].into_iter().chain(repeat_with(|| RandomState::new().hash_one(path)));
     for name in names.take(MAX_NAMES) {
         let temporary = path.with_file_name(format!("{prefix}{name:016x}"));
-        match File::options().write(true).create_new(true).open(&temporary) {
+        match create(context, &temporary) {
             Ok(file) => return Ok(Some((temporary, file))),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => remove_leftover(&temporary),
             Err(error) => return Err(error),
@@ -185,11 +210,37 @@ fn create_beside(path: &Path, prefix: &str) -> io::Result<Option<(PathBuf, File)
     Ok(None)
 }
 
+/// Makes a temporary file, once no other call is at one of this name.
+fn create(context: &Context, temporary: &Path) -> io::Result<File> {
+    loop {
+        match File::options().write(true).create_new(true).open(temporary) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists && is_at_work(temporary) => {
+                if context.cancelled() {
+                    return Err(error);
+                }
+                thread::sleep(POLL);
+            }
+            created => return created,
+        }
+    }
+}
+
+/// Whether a call is at this temporary file: somebody wrote to it lately, or it has just gone.
+fn is_at_work(temporary: &Path) -> bool {
+    match fs::symlink_metadata(temporary) {
+        Ok(metadata) => metadata.is_file() && age(&metadata).is_some_and(|age| age < IDLE),
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    }
+}
+
+fn age(metadata: &fs::Metadata) -> Option<Duration> {
+    metadata.modified().ok()?.elapsed().ok()
+}
+
 /// Removes a temporary file that nobody has written to for long.
 fn remove_leftover(temporary: &Path) {
     let metadata = fs::symlink_metadata(temporary).ok().filter(fs::Metadata::is_file);
-    let age = metadata.and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
-    if age.is_some_and(|age| age > LEFTOVER) {
+    if metadata.and_then(|metadata| age(&metadata)).is_some_and(|age| age > LEFTOVER) {
         // Where it cannot be removed another name serves as well.
         let _ = fs::remove_file(temporary);
     }

@@ -388,16 +388,34 @@ fn what_a_killed_call_left_is_removed() {
     };
     crate::replace::replace(&place.context, (&place.path("a"), false), note, || Ok(())).unwrap();
     let temporary = temporary.unwrap();
-    for (name, hours, is_left) in
-        [(&*temporary, 2, false), (&*temporary, 0, true), (".haft-private-0", 2, true)]
+    for (name, minutes, is_left) in
+        [(&*temporary, 120, false), (&*temporary, 1, true), (".haft-private-0", 120, true)]
     {
         let file = fs::File::create(place.path(name)).unwrap();
-        file.set_modified(std::time::SystemTime::now() - Duration::from_hours(hours)).unwrap();
+        file.set_modified(std::time::SystemTime::now() - Duration::from_mins(minutes)).unwrap();
         place.call::<Write>(json!({ "file_path": "a", "content": "new" })).unwrap();
         assert_eq!((place.content("a").as_str(), place.path(name).exists()), ("new", is_left), "{name}");
         let _ = fs::remove_file(place.path(name));
     }
     assert_eq!(place.names(), ["a"]);
+}
+
+/// TE23: of several edits of one file at once none is lost: each reads what the one before has written.
+#[test]
+fn edits_of_one_file_at_once_are_all_made() {
+    let words = |letter: char| (0..8).map(|number| format!("{letter}{number} ")).collect::<String>();
+    let place = Place::with("a", &words('o'));
+    std::thread::scope(|scope| {
+        for number in 0..8 {
+            let place = &place;
+            scope.spawn(move || {
+                let (old, new) = (format!("o{number} "), format!("n{number} "));
+                let edit = json!({ "file_path": "a", "old_string": old, "new_string": new });
+                place.call::<Edit>(edit).unwrap();
+            });
+        }
+    });
+    assert_eq!((place.content("a"), place.names()), (words('n'), vec!["a".to_owned()]));
 }
 
 /// TE23: neither where the content cannot be made, nor where somebody else has changed the file meanwhile.

@@ -10,7 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use rustix::fs::{AtFlags, Mode, OFlags, RawMode, fchmod, mkdirat, openat, renameat, symlinkat, unlinkat};
 
 use super::{Record, Seen, State, parent};
-use crate::random;
+use crate::{random, replace};
 
 /// Which changes are reverted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,10 +71,16 @@ pub fn undo(path: &Path, which: Which) -> io::Result<Undone> {
     };
     let mut undone = Undone::default();
     let (mut merged, mut of_group) = (BTreeMap::new(), Vec::new());
+    // The prompts after which somebody else edited a path: that edit is restored, and nothing before it.
+    let mut edited = BTreeMap::new();
     for (prompt, group) in groups.into_iter().enumerate().skip(from) {
         of_group.push((prompt, group.changes.keys().cloned().collect::<BTreeSet<_>>()));
         undone.uncovered.extend(group.uncovered);
         for (path, change) in group.changes {
+            if merged.get(&path).is_some_and(|earlier| is_edited_between(earlier, &change)) {
+                merged.remove(&path);
+                edited.insert(path.clone(), prompt);
+            }
             merge(&mut merged, path, change);
         }
     }
@@ -82,14 +88,21 @@ pub fn undo(path: &Path, which: Which) -> io::Result<Undone> {
     let mut file = OpenOptions::new().append(true).open(path)?;
     for (prompt, paths) in of_group {
         let all = paths.len();
-        let is_refused = |path: &PathBuf| undone.refused.iter().any(|refused| refused.path == *path);
-        let paths: Vec<_> = paths.into_iter().filter(|path| !is_refused(path)).collect();
+        let is_left = |path: &PathBuf| {
+            edited.get(path).is_some_and(|after| prompt < *after)
+                || undone.refused.iter().any(|refused| refused.path == *path)
+        };
+        let paths: Vec<_> = paths.into_iter().filter(|path| !is_left(path)).collect();
         if !paths.is_empty() || all == 0 {
             let line = serde_json::to_string(&Record::Undone { prompt, paths })? + "\n";
             file.write_all(line.as_bytes())?;
         }
     }
     file.sync_data()?;
+    let why = "was edited between two prompts: only the changes after that edit are reverted";
+    let left = edited.into_keys().filter(|path| undone.restored.contains(path));
+    undone.refused.extend(left.map(|path| Refusal { path, why: why.to_owned() }).collect::<Vec<_>>());
+    undone.refused.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(undone)
 }
 
@@ -131,6 +144,11 @@ fn groups(path: &Path) -> io::Result<Vec<Group>> {
         group.changes.retain(|_, change| change.is.as_ref() != Some(&change.was));
     }
     Ok(groups)
+}
+
+/// Returns whether somebody else changed a path after the earlier change. Not known if haft ended during that change.
+fn is_edited_between(earlier: &Change, later: &Change) -> bool {
+    earlier.is.as_ref().is_some_and(|is| *is != later.was)
 }
 
 /// Adds a later change: the first state before and the last state after count.
@@ -228,14 +246,30 @@ fn judged(path: &Path, change: &Change) -> Result<Option<State>, String> {
     }
 }
 
-/// Writes a temporary file, and renames it over the current one.
+/// Writes a temporary file with the owner and the attributes of the current file, and renames it over that one. A file
+/// with hard links, or with metadata that cannot be copied, is overwritten in place.
 fn write(directory: &File, name: &str, (content, mode): (&[u8], RawMode)) -> io::Result<()> {
+    let mode = Mode::from_raw_mode(mode);
+    if replace::has_other_names(directory, name)? {
+        return overwrite(directory, name, (content, mode));
+    }
     let beside = temporary()?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut file = File::from(openat(directory, &*beside, flags, Mode::RUSR | Mode::WUSR)?);
-    let written = file.write_all(content).and_then(|()| Ok(fchmod(&file, Mode::from_raw_mode(mode))?));
+    if replace::keep(directory, name, &file).is_err() {
+        let _ = unlinkat(directory, &*beside, AtFlags::empty());
+        return overwrite(directory, name, (content, mode));
+    }
+    let written = file.write_all(content).and_then(|()| Ok(fchmod(&file, mode)?));
     let written = written.and_then(|()| file.sync_all());
     finish(directory, (&beside, name), written)
+}
+
+fn overwrite(directory: &File, name: &str, (content, mode): (&[u8], Mode)) -> io::Result<()> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut file = File::from(openat(directory, name, flags, Mode::empty())?);
+    replace::overwrite_or_restore(&mut file, content)?;
+    Ok(fchmod(&file, mode)?)
 }
 
 fn replace_link(directory: &File, name: &str, target: &Path) -> io::Result<()> {

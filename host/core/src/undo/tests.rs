@@ -4,6 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use proptest::prelude::*;
+use rustix::fs::XattrFlags;
 use secrecy::SecretString;
 
 use super::*;
@@ -209,4 +210,49 @@ fn a_link_leads_an_undo_nowhere() {
     fs::remove_file(place.kept()).unwrap();
     drop(place.keeper());
     assert!(!place.kept().exists());
+}
+
+/// U11: an edit of the user between two prompts is the state that is restored, also by reverting everything.
+#[test]
+fn an_edit_between_two_prompts_is_not_lost() {
+    let place = Place::new();
+    fs::write(place.path("a"), "old").unwrap();
+    let keeper = place.keeper();
+    keeper.begin_prompt();
+    place.write(&keeper, "a", "one");
+    place.write(&keeper, "b", "one");
+    fs::write(place.path("a"), "of the user").unwrap();
+    keeper.begin_prompt();
+    place.write(&keeper, "a", "two");
+    let undone = place.undo(Which::All);
+    assert_eq!(fs::read_to_string(place.path("a")).unwrap(), "of the user");
+    assert_eq!(undone.restored, [place.path("a"), place.path("b")]);
+    let [left] = &undone.refused[..] else { panic!("{undone:?}") };
+    assert!(left.path == place.path("a") && left.why.contains("between two prompts"), "{left:?}");
+    // The change before the edit is not marked as reverted: the path is refused again, and not forgotten.
+    let again = place.undo(Which::All);
+    assert!(again.restored.is_empty() && again.refused[0].why == "was edited later", "{again:?}");
+}
+
+/// U11: a file keeps its hard links and its attributes, as with the tools that changed it.
+#[test]
+fn a_restored_file_keeps_its_names_and_attributes() {
+    let place = Place::new();
+    for name in ["linked", "marked"] {
+        fs::write(place.path(name), "old").unwrap();
+    }
+    fs::hard_link(place.path("linked"), place.path("other name")).unwrap();
+    let (marked, mark) = (place.path("marked"), b"here");
+    let has_attributes = rustix::fs::setxattr(&marked, "user.origin", mark, XattrFlags::empty()).is_ok();
+    let keeper = place.keeper();
+    for name in ["linked", "marked"] {
+        place.write(&keeper, name, "new");
+    }
+    let undone = place.undo(Which::All);
+    assert_eq!(undone.restored.len(), 2, "{undone:?}");
+    assert_eq!(fs::read_to_string(place.path("other name")).unwrap(), "old");
+    assert_eq!(fs::metadata(place.path("linked")).unwrap().nlink(), 2);
+    let mut value = [0; 8];
+    let kept = rustix::fs::getxattr(&marked, "user.origin", &mut value[..]);
+    assert_eq!(kept.is_ok(), has_attributes);
 }

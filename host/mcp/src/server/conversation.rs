@@ -104,6 +104,8 @@ pub(super) struct OpenRequest {
     pub(super) since: Instant,
     /// Whether only haft or the client ends the request.
     pub(super) lasts: bool,
+    /// Whether the answer is written, or about to be: a client that has read it may use the id again.
+    is_answered: bool,
 }
 
 /// A running request. A drop ends it.
@@ -194,7 +196,7 @@ impl Conversation {
         let id = &request.id;
         let mut state = self.state.lock();
         // Two requests with one id would count as one.
-        if state.running.contains_key(id) {
+        if state.running.get(id).is_some_and(|open| !open.is_answered) {
             let why = format!("the id {} belongs to a request that is not answered yet", json!(id));
             return Err(ErrorData::invalid_request(why, None));
         }
@@ -209,7 +211,8 @@ impl Conversation {
         }
         let (number, cancel) = (state.requests, self.life.child_token());
         let lasts = matches!(request.request, ClientRequest::SubscriptionsListenRequest(_));
-        let open = OpenRequest { number, cancel: cancel.clone(), bytes, since: Instant::now(), lasts };
+        let (since, is_answered) = (Instant::now(), false);
+        let open = OpenRequest { number, cancel: cancel.clone(), bytes, since, lasts, is_answered };
         state.requests += 1;
         state.running.insert(id.clone(), open);
         Ok(Running { conversation: self.clone(), id: id.clone(), number, cancel })
@@ -304,10 +307,12 @@ impl Conversation {
 }
 
 impl Running {
-    /// Returns whether the client has not cancelled the request. Another request may have its id by now.
-    pub(super) fn is_awaited(&self) -> bool {
-        let state = self.conversation.state.lock();
-        state.running.get(&self.id).is_some_and(|open| open.number == self.number)
+    /// Marks the request as answered, before its answer is written. Returns whether the client has not cancelled it.
+    /// Another request may have its id by now.
+    pub(super) fn claim_answer(&self) -> bool {
+        let mut state = self.conversation.state.lock();
+        let own = state.running.get_mut(&self.id).filter(|open| open.number == self.number);
+        own.map(|open| open.is_answered = true).is_some()
     }
 }
 

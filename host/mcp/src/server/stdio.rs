@@ -251,7 +251,7 @@ impl Client {
             let mut work = pin!(handler.answer(request, requester));
             let answer = poll_fn(|context| or_defect(|| work.as_mut().poll(context))).await;
             // A client that has taken its request back gets no answer.
-            running.is_awaited().then(|| (message::answer(answer, id), running))
+            running.claim_answer().then(|| (message::answer(answer, id), running))
         };
         self.run(call, bytes <= MAX_SHORT, ahead);
     }

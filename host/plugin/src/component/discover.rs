@@ -91,9 +91,11 @@ impl Identity {
             return Ok((self.listed(cached.listing), None));
         }
         let no_answer = |no_answer: NoAnswer| LoadError::Internal(no_answer.to_string());
-        let (own, source, sibling_wit) = (engine.clone(), self.source.clone(), self.sibling_wit.clone());
+        let (own, source, digest, sibling_wit) =
+            (engine.clone(), self.source.clone(), self.digest.clone(), self.sibling_wit.clone());
         let compilation = engine.0.compilations.begin(engine.threads(), name, self.source.size()).await;
-        let compiled = engine.threads().own(move || compile(&own, &source, sibling_wit.as_deref())).await;
+        let compiled = move || compile(&own, &unchanged(&source, &digest)?, sibling_wit.as_deref());
+        let compiled = engine.threads().own(compiled).await;
         drop(compilation);
         let Compiled { linked, listing, code, config, classes } = compiled.map_err(no_answer)??;
         let listing = match listing {
@@ -122,10 +124,7 @@ impl Discovered {
         engine: &Engine,
         compile: fn(&Engine, &[u8]) -> CompileResult,
     ) -> Result<Code, LoadError> {
-        let bytes = self.source.read().map_err(|error| unreadable(&self.source, error))?;
-        if Digest::compute(&bytes) != self.digest {
-            return Err(LoadError::Changed);
-        }
+        let bytes = unchanged(&self.source, &self.digest)?;
         let (component, code) = compile(engine, &bytes)?;
         let tier = tier_of(code.as_ref());
         if let (Some(cache), Some(code)) = (engine.cache(), code) {
@@ -136,8 +135,7 @@ impl Discovered {
 
     /// Returns the component's bytes, if they are unchanged since the compilation.
     pub(crate) fn bytes(&self) -> Option<Vec<u8>> {
-        let bytes = self.source.read().ok()?;
-        let bytes = (Digest::compute(&bytes) == self.digest).then_some(bytes)?;
+        let bytes = unchanged(&self.source, &self.digest).ok()?;
         adapt::component(&bytes).ok().map(Cow::into_owned)
     }
 }
@@ -158,11 +156,17 @@ struct Compiled {
     classes: Vec<DeclaredClass>,
 }
 
-fn compile(engine: &Engine, source: &Source, sibling_wit: Option<&str>) -> Result<Compiled, LoadError> {
+/// Reads a component again. The digest was computed of an earlier read, and the file may have been replaced since: its
+/// code must not be cached, nor run, under the digest of other bytes.
+fn unchanged(source: &Source, digest: &Digest) -> Result<Cow<'static, [u8]>, LoadError> {
     let bytes = source.read().map_err(|error| unreadable(source, error))?;
-    let (component, code) = engine.compile(&bytes)?;
+    (Digest::compute(&bytes) == *digest).then_some(bytes).ok_or(LoadError::Changed)
+}
+
+fn compile(engine: &Engine, bytes: &[u8], sibling_wit: Option<&str>) -> Result<Compiled, LoadError> {
+    let (component, code) = engine.compile(bytes)?;
     let linked = LinkedComponent::new(engine, &component, None)?;
-    let sections = sections::read(&bytes).unwrap_or_default();
+    let sections = sections::read(bytes).unwrap_or_default();
     let listing = linked.kind.listing.map(|of| of(&component, &sections, sibling_wit)).transpose()?;
     let classes = sections.act.map(|about| about.classes).unwrap_or_default();
     Ok(Compiled { linked, listing, code, config: sections.config, classes })

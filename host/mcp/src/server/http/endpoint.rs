@@ -245,6 +245,7 @@ impl Endpoint {
         let call = async move {
             let answer = own.handler.answer(request, requester).await;
             let message = response::text(&message::answer(answer, id));
+            let _ = open.running.claim_answer();
             if let Some(guard) = &open.stream {
                 guard.stream.answer(message.clone(), StatusCode::OK);
             }
