@@ -1,5 +1,6 @@
 //! Servers over streamable HTTP: each form of answer, and each form of failure.
 
+use haft::mcp::pins::ToolPins;
 use serde_json::json;
 
 use super::http_fake::{HttpFake, Like};
@@ -230,6 +231,21 @@ async fn a_lost_session_is_begun_anew_however_it_is_told() {
         }
         assert_eq!(fake.count("initialize"), 3, "{status} {words}");
     }
+}
+
+/// MC09: before haft repeats a call in a new session, it lists the tools and compares them with the agreed ones: a changed
+/// tool is not called, and the list is not the old one.
+#[tokio::test]
+async fn a_tool_that_has_changed_with_the_session_is_not_called() {
+    let (fake, fixture) = with(Like::Redeployed).await;
+    let agreed = fixture.list().await.unwrap();
+    fixture.server.hold_to(Some(Arc::new(ToolPins::of(&agreed.sent))));
+    assert_eq!(fixture.text("echo", json!({})).await, "before it was forgotten");
+    let error = fixture.error("echo", json!({})).await;
+    assert!(error.contains("tool `echo` has changed: description"), "{error}");
+    let counts = ["initialize", "tools/list", "tools/call"].map(|method| fake.count(method));
+    assert_eq!(counts, [2, 2, 2], "the second call is refused with its session");
+    assert_eq!(fixture.list().await.unwrap().tools.len(), 0);
 }
 
 /// MC08: the error names the old transport HTTP+SSE if a server supports nothing else.

@@ -39,6 +39,8 @@ pub(crate) enum Like {
     Moved(u16),
     /// Forgets a session after its first call, and says so with this status and this text.
     Losing(&'static str, &'static str),
+    /// Forgets a session after its first call, and describes its tool differently in each session.
+    Redeployed,
     /// Supports the transport of 2024-11-05 alone.
     Old,
 }
@@ -238,7 +240,10 @@ impl State {
                 response(status, "content-type: application/json\r\n", &error.to_string())
             }
             "tools/list" => {
-                let tool = json!({ "name": "echo", "inputSchema": { "type": "object" } });
+                let mut tool = json!({ "name": "echo", "inputSchema": { "type": "object" } });
+                if self.like == Like::Redeployed {
+                    tool["description"] = format!("of session {session}").into();
+                }
                 let mut list = json!({ "tools": [tool] });
                 if stateless {
                     list["resultType"] = "complete".into();
@@ -265,7 +270,7 @@ impl State {
             Like::Answering(status, head, body) => {
                 response(status, head, &body.replace("ID", &id.to_string()))
             }
-            Like::Forgetful | Like::Losing(..) => {
+            Like::Forgetful | Like::Redeployed | Like::Losing(..) => {
                 *self.sessions.lock().unwrap() += 1;
                 json_response("", &result(id, &text("before it was forgotten")))
             }

@@ -125,8 +125,7 @@ impl SentCalls {
         let call = own.request.extensions().get::<Weak<Ongoing>>();
         let Some((token, call)) = own.request.get_meta().get_progress_token().zip(call) else { return };
         let mut sent = self.0.lock();
-        // A request may be sent twice, in a new session.
-        sent.retain(|(other, call)| *other != token && call.strong_count() > 0);
+        sent.retain(|(_, call)| call.strong_count() > 0);
         sent.push((token, call.clone()));
     }
 

@@ -201,14 +201,16 @@ impl Connection {
             if let Some(trace) = &listener.trace {
                 note_trace(trace, meta);
             }
-            let result = self.request(method, request, Some(listener), limits).await?;
+            let result = self.request(method, request, Some(listener), limits).await;
+            let result = if round == 0 { result? } else { result.map_err(ServerError::after_a_part)? };
             self.answered.store(true, Ordering::Relaxed);
             match result {
                 ServerResult::InputRequiredResult(required) => {
                     self.answer_input_requests(required, &mut params, (listener, round)).await?;
                 }
                 ServerResult::CreateTaskResult(created) => {
-                    return Box::pin(self.follow(created.task, listener, limits)).await;
+                    let followed = Box::pin(self.follow(created.task, listener, limits)).await;
+                    return followed.map_err(ServerError::after_a_part);
                 }
                 result => return value(result),
             }

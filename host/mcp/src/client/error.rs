@@ -59,6 +59,9 @@ pub enum ServerError {
     /// The connection was lost, and the server may still run the request.
     #[error("is no longer connected: {}", foreign(.0))]
     Lost(String),
+    /// The server has forgotten the session, and has not run the request.
+    #[error("is no longer connected: its session has ended")]
+    Forgotten,
     /// The server supports only the transport of 2024-11-05, which streamable HTTP has replaced.
     #[error("uses the transport HTTP+SSE of 2024-11-05, which haft does not support")]
     Http2024,
@@ -155,7 +158,15 @@ impl ServerError {
 
     /// Returns whether starting with the other protocol era may succeed.
     pub(super) fn may_be_wrong_era(&self) -> bool {
-        matches!(self, Self::Ended { .. } | Self::Lost(_) | Self::Protocol(_) | Self::Answer { .. })
+        matches!(
+            self,
+            Self::Ended { .. } | Self::Lost(_) | Self::Forgotten | Self::Protocol(_) | Self::Answer { .. }
+        )
+    }
+
+    /// Returns the error of a call of which the server has run a part: such a call is not repeated.
+    pub(super) fn after_a_part(self) -> Self {
+        if self == Self::Forgotten { Self::Lost("its session has ended".to_owned()) } else { self }
     }
 }
 

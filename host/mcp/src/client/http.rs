@@ -55,6 +55,8 @@ pub(super) fn transport(
     (pauses.max_times, pauses.base_duration, pauses.max_delay) =
         (Some(RECONNECTS), FIRST_PAUSE, Some(MAX_PAUSE));
     config.retry_config = Arc::new(pauses);
+    // rmcp would repeat the call in the new session before the tools are listed and compared with the agreed ones.
+    config.reinit_on_expired_session = false;
     let http = HttpClient { client, news: news.clone(), account: account.cloned() };
     Ok(Bounded::new(Http::with_client(http, config)))
 }
@@ -145,11 +147,7 @@ pub(super) fn from_transport_error(error: &(dyn Error + 'static)) -> ServerError
 fn from_http_error(error: &StreamableHttpError<HttpFailure>) -> ServerError {
     match error {
         StreamableHttpError::Client(HttpFailure(error)) => error.clone(),
-        StreamableHttpError::SessionExpired
-        | StreamableHttpError::SessionRecoveryTimeout
-        | StreamableHttpError::ReinitializationFailed(_) => {
-            ServerError::Lost("its session has ended".to_owned())
-        }
+        StreamableHttpError::SessionExpired => ServerError::Forgotten,
         StreamableHttpError::Deserialize(_) => {
             ServerError::Protocol("it sent no message of JSON-RPC 2.0".to_owned())
         }

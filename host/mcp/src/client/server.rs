@@ -2,6 +2,7 @@
 //! pause after repeated failures. A tool that differs from the agreed one is neither offered nor called, whether it
 //! is from the first list, a later list, a reconnection or the cache.
 
+mod call;
 mod start;
 
 use std::path::PathBuf;
@@ -9,21 +10,20 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use serde_json::{Map, Value};
+use futures_util::future::BoxFuture;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+pub(super) use self::call::Answer;
 use self::start::ConnectionSlot;
-use super::calls::Listener;
 use super::connection::{Connection, RequestLimits};
 use super::tool_cache::{self, CachedTools, Era, MAX_UNTOLD_AGE};
 use super::{Config, Endpoint, ServerError, ServerOffers, ToolList};
 use crate::pins::ToolPins;
 use haft_core::grant::{Grant, RightsTable, Root};
 use haft_core::sync::Lock;
-use haft_core::tool::{Context, Elicitor};
-use haft_core::trace::{Ended, Operation, Wire};
+use haft_core::tool::Elicitor;
 use haft_sandbox::confine::Confiner;
 
 /// The wait for further changes before a changed list is requested.
@@ -152,78 +152,25 @@ impl Server {
         &self.updates
     }
 
-    /// Makes a request of a caller, once, and starts the server if necessary. Returns the unmodified result. `tool` is
-    /// the called tool, if any.
-    pub(super) async fn call(
-        self: &Arc<Self>,
-        (method, params): (&'static str, Map<String, Value>),
-        tool: Option<&str>,
-        call: &str,
-        context: &Context<'_>,
-    ) -> Result<Answer, ServerError> {
-        let connection = tokio::select! {
-            connection = self.connection() => connection?,
-            () = context.cancel.cancelled() => return Err(ServerError::Cancelled),
-        };
-        if let Some(tool) = tool {
-            self.refuse_held(tool, &connection).await?;
-        }
-        let tool = tool.unwrap_or(method);
-        let over = match self.config.endpoint {
-            Endpoint::Stdio { .. } => Wire::Streams,
-            Endpoint::Http { .. } => Wire::Http,
-        };
-        let span =
-            context.caller.trace().begin(|| Operation::Remote { tool, server: &self.config.name, over });
-        let trace = span.inside().parent().cloned();
-        let listener = Listener {
-            call: call.to_owned(),
-            events: context.events.clone(),
-            trace,
-            client: context.client,
-            person: context.caller.person().cloned(),
-            meta: context.caller.meta().cloned(),
-        };
-        let limits = RequestLimits { timeout: self.config.timeout, cancel: context.cancel };
-        let known = connection.refused().len();
-        let result = connection.call(method, params, &listener, limits).await;
-        span.end(&told(&result));
-        connection.caught_up().await;
-        for decision in connection.noted(known) {
-            context.notes.decision(|| decision);
-        }
-        if matches!((&result, over), (Err(ServerError::Lost(_)), Wire::Http)) {
-            self.drop_connection(&connection).await;
-        }
-        let value = result?;
-        let hints = connection.hints_for(known, &value);
-        Ok(Answer { value, hints })
-    }
-
-    /// Reads the file `uri` of the skill `skill`, unless the skill is held back.
-    pub(super) async fn read_skill(self: &Arc<Self>, skill: &str, uri: &str) -> Result<Value, ServerError> {
-        let connection = self.connection().await?;
-        self.refuse_held(skill, &connection).await?;
-        let limits = RequestLimits { timeout: self.config.timeout, cancel: &self.closing };
-        let params = Map::from_iter([("uri".to_owned(), uri.into())]);
-        connection.read("resources/read", &params, limits).await
-    }
-
     /// Lists the server again after it has announced a change. A waiting caller gets the list of the last call.
-    pub async fn settle(&self) {
+    pub async fn settle(self: &Arc<Self>) {
         // A connection that is being opened requests the list itself.
         let connection = self.slot.try_lock().ok().and_then(|slot| slot.open());
-        if let Some(connection) = connection.filter(|connection| connection.handler.changed.take())
-            && let Err(error) = self.refresh(&connection).await
-        {
-            tracing::debug!(server = self.config.name, %error, "cannot list its changed tools");
+        if let Some(connection) = connection.filter(|connection| connection.handler.changed.take()) {
+            self.list_changes(&connection).await;
         }
     }
 
-    /// Removes a connection whose session is over. The next call opens a new connection.
-    async fn drop_connection(&self, lost: &Arc<Connection>) {
-        let mut slot = self.slot.lock().await;
-        slot.connection.take_if(|own| Arc::ptr_eq(own, lost));
+    /// Requests the changed list. If the server has forgotten the session, a new connection requests the list.
+    async fn list_changes(self: &Arc<Self>, connection: &Arc<Connection>) {
+        let listed = self.refresh(connection).await.map(drop);
+        let listed = match self.unless_lost(connection, listed).await {
+            Err(ServerError::Forgotten) => self.connection().await.map(drop),
+            listed => listed,
+        };
+        if let Err(error) = listed {
+            tracing::debug!(server = self.config.name, %error, "cannot list its changed tools");
+        }
     }
 
     /// Returns the sandbox's refusals since the server was started, and the lines that would allow the accesses;
@@ -284,10 +231,18 @@ impl Server {
             }
         };
         slot.era = if connection.is_stateless() { Era::Stateless } else { Era::Handshake };
-        slot.connection = Some(connection.clone());
         // Before the first call: the list may differ from the cached one, and over HTTP the definition of a tool
         // determines the headers of a call.
         slot.unlisted = self.refresh(&connection).await.err();
+        if slot.unlisted == Some(ServerError::Forgotten) {
+            slot.note_end(false);
+            return Err(ServerError::Forgotten);
+        }
+        if slot.unlisted.is_some() {
+            // The known list may be of an earlier connection: a call of a pinned tool requests the list again.
+            connection.handler.changed.say();
+        }
+        slot.connection = Some(connection.clone());
         tokio::spawn(watch_changes(Arc::downgrade(self), Arc::downgrade(&connection)));
         Ok(connection)
     }
@@ -389,41 +344,24 @@ impl Server {
     }
 }
 
-/// Requests the list again whenever the server reports a change.
-async fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) {
-    loop {
-        let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else { return };
-        // Bounded, so that a connection without other owners is dropped.
-        let changed = timeout(Duration::from_secs(1), open.handler.changed.heard()).await;
-        if changed.is_err() {
-            continue;
+/// Requests the list again whenever the server reports a change. Returns a boxed future, because a new connection, which
+/// the future may open, spawns such a future too.
+fn watch_changes(server: Weak<Server>, connection: Weak<Connection>) -> BoxFuture<'static, ()> {
+    Box::pin(async move {
+        loop {
+            let Some(open) = connection.upgrade().filter(|connection| !connection.is_closed()) else {
+                return;
+            };
+            // Bounded, so that a connection without other owners is dropped.
+            let changed = timeout(Duration::from_secs(1), open.handler.changed.heard()).await;
+            if changed.is_err() {
+                continue;
+            }
+            sleep(SETTLE).await;
+            let Some(server) = server.upgrade() else { return };
+            if open.handler.changed.take() {
+                server.list_changes(&open).await;
+            }
         }
-        sleep(SETTLE).await;
-        let Some(server) = server.upgrade() else { return };
-        if !open.handler.changed.take() {
-            continue;
-        }
-        if let Err(error) = server.refresh(&open).await {
-            tracing::debug!(server = server.config.name, %error, "cannot list its changed tools");
-        }
-    }
-}
-
-/// A server's answer to a tool call.
-pub(super) struct Answer {
-    /// The result of `tools/call`.
-    pub(super) value: Value,
-    /// If the answer is an error, the lines that would allow the accesses that the sandbox refused during the call.
-    pub(super) hints: Vec<String>,
-}
-
-/// Returns the end of a call of a server's tool, for a trace.
-fn told(result: &Result<Value, ServerError>) -> Ended<'static> {
-    let error = match result {
-        Ok(result) => return (result.get("isError") == Some(&Value::Bool(true))).into(),
-        Err(ServerError::TimedOut { .. }) => "timeout",
-        Err(ServerError::Cancelled) => "cancelled",
-        Err(_) => "server_error",
-    };
-    Ended { error: Some(error), ..Ended::default() }
+    })
 }
