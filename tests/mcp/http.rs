@@ -5,6 +5,7 @@ use serde_json::json;
 
 use super::http_fake::{HttpFake, Like};
 use super::*;
+use crate::common::wait::eventually;
 
 fn of_url(url: String, headers: &[(&str, &str)]) -> Fixture {
     Fixture::of(Endpoint::Http { url, headers: values(headers), account: None }, HANG, |host| host)
@@ -246,6 +247,29 @@ async fn a_tool_that_has_changed_with_the_session_is_not_called() {
     let counts = ["initialize", "tools/list", "tools/call"].map(|method| fake.count(method));
     assert_eq!(counts, [2, 2, 2], "the second call is refused with its session");
     assert_eq!(fixture.list().await.unwrap().tools.len(), 0);
+}
+
+/// MC04: haft subscribes again to the changes of a stateless server after the subscription ends, and asks for the list, which
+/// may have changed meanwhile.
+#[tokio::test]
+async fn an_ended_subscription_is_made_again() {
+    let (fake, fixture) = with(Like::Subscribed).await;
+    fixture.list().await.unwrap();
+    let is_asked = |method| fake.count(method) >= 2;
+    eventually("it is made again", || is_asked("subscriptions/listen")).await;
+    eventually("the list is asked for again", || is_asked("tools/list")).await;
+}
+
+/// MC04: haft opens the stream of a session again after a failure, and asks for the list after a gap, or if the server no longer
+/// knows the session.
+#[tokio::test]
+async fn the_stream_of_a_session_is_opened_again() {
+    let failing: &[&str] = &["503 Service Unavailable", "200 OK"];
+    for statuses in [failing, &["200 OK", "404 Not Found"]] {
+        let (fake, fixture) = with(Like::Streaming(statuses)).await;
+        fixture.list().await.unwrap();
+        eventually("the list is asked for again", || fake.count("tools/list") >= 2).await;
+    }
 }
 
 /// MC08: the error names the old transport HTTP+SSE if a server supports nothing else.

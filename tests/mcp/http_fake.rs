@@ -39,6 +39,10 @@ pub(crate) enum Like {
     Moved(u16),
     /// Forgets a session after its first call, and says so with this status and this text.
     Losing(&'static str, &'static str),
+    /// Answers in the stateless era, and ends each subscription to changes at once.
+    Subscribed,
+    /// Answers the requests for the session's stream with these statuses, in order: a stream that ends, or a failure.
+    Streaming(&'static [&'static str]),
     /// Forgets a session after its first call, and describes its tool differently in each session.
     Redeployed,
     /// Supports the transport of 2024-11-05 alone.
@@ -188,12 +192,20 @@ impl State {
                 let number: i64 = id.parse().unwrap();
                 stream("", &event(&result(&json!(number), &text("resumed"))))
             }
+            None if let Like::Streaming(statuses) = self.like => {
+                let asked = self.requests.lock().unwrap();
+                let asked = asked.iter().filter(|(first, ..)| first.starts_with("GET")).count();
+                match statuses.get(asked - 1) {
+                    Some(&"200 OK") => stream("", ""),
+                    status => response(status.unwrap_or(&"405 Method Not Allowed"), "", ""),
+                }
+            }
             _ => response("405 Method Not Allowed", "", ""),
         }
     }
 
     fn request(&self, message: &Value, id: &Value, headers: &BTreeMap<String, String>) -> String {
-        let stateless = self.like == Like::Stateless;
+        let stateless = matches!(self.like, Like::Stateless | Like::Subscribed);
         let session = *self.sessions.lock().unwrap();
         match message["method"].as_str().unwrap() {
             "server/discover" if stateless => json_response(
@@ -201,7 +213,8 @@ impl State {
                 &result(
                     id,
                     &json!({
-                        "resultType": "complete", "supportedVersions": ["2026-07-28"], "capabilities": { "tools": {} },
+                        "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                        "capabilities": { "tools": { "listChanged": self.like == Like::Subscribed } },
                         "serverInfo": { "name": "fake", "version": "1" }, "ttlMs": 0, "cacheScope": "private",
                     }),
                 ),
@@ -251,6 +264,12 @@ impl State {
                 self.in_its_way(&result(id, &list))
             }
             "tools/call" => self.call(message, id),
+            "subscriptions/listen" if stateless => {
+                let about = json!({ "io.modelcontextprotocol/subscriptionId": id });
+                let params = json!({ "_meta": about, "notifications": { "toolsListChanged": true } });
+                let method = "notifications/subscriptions/acknowledged";
+                stream("", &event(&json!({ "jsonrpc": "2.0", "method": method, "params": params })))
+            }
             _ => json_response(
                 "",
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } }),

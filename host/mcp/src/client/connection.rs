@@ -1,6 +1,7 @@
 //! A server that is running, or connected: sends requests and awaits their answers, each with a time limit. It never
 //! sends a request twice.
 
+mod subscription;
 mod task;
 
 use std::io;
@@ -12,7 +13,7 @@ use std::time::Duration;
 use futures_util::future::try_join_all;
 use rmcp::model::{
     ClientRequest, CustomResult, GetMeta, InputRequest, InputRequiredResult, JsonObject, RequestMetaObject,
-    ServerResult, SubscriptionFilter,
+    ServerResult,
 };
 use rmcp::service::{PeerRequestOptions, RequestHandle, RunningService};
 use rmcp::{ClientHandler, Peer, RoleClient, ServiceError};
@@ -21,6 +22,7 @@ use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::subscription::listen_for_changes;
 use super::calls::{Listener, Ongoing};
 use super::child::{Child, DYING, ended};
 use super::handler::ServerRequestHandler;
@@ -69,7 +71,7 @@ impl Connection {
     ) -> Self {
         let peer = running.peer().clone();
         let mut tasks = Vec::new();
-        if let Some(listening) = listen_for_tool_changes(&peer, &handler) {
+        if let Some(listening) = listen_for_changes(&peer, &handler) {
             tasks.push(tokio::spawn(listening).abort_handle());
         }
         let (child, running) = (child.map(Arc::new), tokio::sync::Mutex::new(Some(running)));
@@ -390,34 +392,6 @@ fn value(result: ServerResult) -> Result<Value, ServerError> {
         result => serde_json::to_value(result),
     };
     value.map(message::whole).map_err(|error| ServerError::Protocol(error.to_string()))
-}
-
-/// Subscribes to tool changes of a stateless server, which notifies subscribers only.
-fn listen_for_tool_changes(
-    peer: &Peer<RoleClient>,
-    handler: &ServerRequestHandler,
-) -> Option<impl Future<Output = ()> + use<>> {
-    let info = peer.peer_info().filter(|info| !info.protocol_version.has_initialize())?;
-    let mut filter = SubscriptionFilter::builder().tools_list_changed().build();
-    (filter.prompts_list_changed, filter.resources_list_changed) = (Some(true), Some(true));
-    let filter = filter.supported_by(&info.capabilities);
-    let is_empty = [filter.tools_list_changed, filter.prompts_list_changed, filter.resources_list_changed]
-        .iter()
-        .all(|wanted| *wanted != Some(true));
-    if is_empty {
-        return None;
-    }
-    let (peer, changed) = (peer.clone(), handler.changed.clone());
-    Some(async move {
-        match peer.listen(filter).await {
-            Ok(mut subscription) => {
-                while let Ok(Some(_)) = subscription.next().await {
-                    changed.say();
-                }
-            }
-            Err(error) => tracing::debug!(%error, "haft cannot receive changes of a server's tools"),
-        }
-    })
 }
 
 /// Adds the trace context to a request (SEP-414).

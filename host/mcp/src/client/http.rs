@@ -26,11 +26,11 @@ use haft_core::net::chain;
 
 /// Time limit for a connection to a server.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Maximum number of reconnections of one stream.
+/// Maximum number of reconnections of the stream of one answer.
 const RECONNECTS: usize = 5;
 /// The most time between two attempts.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
-/// Default pause before the first reconnection.
+/// Pause before the first reconnection.
 const FIRST_PAUSE: Duration = Duration::from_millis(250);
 /// Maximum number of redirects of one request.
 const MAX_REDIRECTS: usize = 5;
@@ -57,7 +57,7 @@ pub(super) fn transport(
     config.retry_config = Arc::new(pauses);
     // rmcp would repeat the call in the new session before the tools are listed and compared with the agreed ones.
     config.reinit_on_expired_session = false;
-    let http = HttpClient { client, news: news.clone(), account: account.cloned() };
+    let http = HttpClient { client, news: news.clone(), account: account.cloned(), last: Arc::default() };
     Ok(Bounded::new(Http::with_client(http, config)))
 }
 

@@ -1,13 +1,13 @@
 //! The requests of the streamable HTTP transport. Every response ends its request: a failure without a request id,
 //! an HTML page, or an "accepted" without an answer ends it with the server's text.
 
+mod stream;
+
 use std::collections::HashMap;
-use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::{StreamExt, stream};
 use reqwest::header::{ACCEPT, CONTENT_TYPE, HeaderName, HeaderValue, WWW_AUTHENTICATE};
 use reqwest::{Client, Response, StatusCode, Url};
 use rmcp::model::{
@@ -21,6 +21,7 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::{Sse, SseStream};
 use tokio_stream::Stream;
 
+use self::stream::{bounded, messages};
 use crate::client::ServerError;
 use crate::client::calls::shortened;
 use crate::client::handler::ServerNews;
@@ -28,6 +29,7 @@ use crate::client::message::{self, words};
 use crate::client::oauth::Account;
 use haft_core::json;
 use haft_core::net::chain;
+use haft_core::sync::Lock;
 
 /// Maximum number of bytes of an answer, and of one event: the limit over standard streams.
 const MAX_BODY: usize = 16 << 20;
@@ -54,6 +56,8 @@ pub(in crate::client) struct HttpClient {
     pub(super) news: Arc<ServerNews>,
     /// The account whose tokens are sent if `Authorization` is not among the headers.
     pub(super) account: Option<Arc<Account>>,
+    /// The id of the last event of the session's own stream, by which the stream is resumed.
+    pub(super) last: Arc<Lock<Option<String>>>,
 }
 
 impl HttpClient {
@@ -122,10 +126,7 @@ impl StreamableHttpClient for HttpClient {
         _token: Option<String>,
         headers: HashMap<HeaderName, HeaderValue>,
     ) -> Result<Events, Error> {
-        let token = self.bearer().await?;
-        let stream =
-            self.client.get_stream(uri, session, last_event, token, headers).await.map_err(passed_on)?;
-        Ok(messages(stream, None, self.news.clone()))
+        self.open(&uri, session.as_ref(), last_event.as_ref(), &headers).await
     }
 
     async fn delete_session(
@@ -330,58 +331,6 @@ fn passed_on(error: StreamableHttpError<reqwest::Error>) -> Error {
         StreamableHttpError::InsufficientScope(error) => StreamableHttpError::InsufficientScope(error),
         error => protocol(error.to_string()),
     }
-}
-
-/// Returns a body whose events have at most [`MAX_BODY`] bytes. An empty line ends an event.
-fn bounded(
-    bytes: impl Stream<Item = Result<Bytes, reqwest::Error>>,
-) -> impl Stream<Item = Result<Bytes, io::Error>> {
-    let (mut size, mut last) = (0, b'\n');
-    bytes.map(move |chunk| {
-        let chunk = chunk.map_err(|error| io::Error::other(chain(&error)))?;
-        for byte in chunk.iter().filter(|byte| **byte != b'\r') {
-            let is_end = *byte == b'\n' && last == b'\n';
-            size = if is_end { 0 } else { size + 1 };
-            last = *byte;
-        }
-        if size > MAX_BODY {
-            return Err(io::Error::other(format!("an event has more than {} MiB", MAX_BODY >> 20)));
-        }
-        Ok(chunk)
-    })
-}
-
-/// Returns the events that are messages, one message each, of which those of a stream that answers the request `asked`
-/// are addressed to it. Other events (`event: ping`, heartbeats) contain no message; their ids are recorded.
-fn messages(events: Events, asked: Option<RequestId>, news: Arc<ServerNews>) -> Events {
-    Box::pin(events.flat_map(move |event| {
-        let (first, more) = match event {
-            Ok(event) => {
-                let (first, more) = split(event, asked.as_ref(), &news);
-                (Ok(first), more)
-            }
-            Err(error) => (Err(error), Vec::new()),
-        };
-        let more = more.into_iter().map(|text| Ok(Sse { data: Some(text), ..Sse::default() }));
-        stream::iter(std::iter::once(first).chain(more))
-    }))
-}
-
-/// Returns an event with the first of its messages, and its other messages.
-fn split(event: Sse, asked: Option<&RequestId>, news: &ServerNews) -> (Sse, Vec<String>) {
-    let mut first = Sse { event: None, data: None, ..event };
-    let Some(data) = event.data.filter(|data| !data.trim().is_empty()) else { return (first, Vec::new()) };
-    let messages = message::read(data.as_bytes()).unwrap_or_else(|why| {
-        tracing::debug!(why, "skipped an event that is not a message");
-        Vec::new()
-    });
-    for message in &messages {
-        news.note(message);
-    }
-    let texts = messages.into_iter().map(|one| addressed(one, asked));
-    let mut texts = texts.filter_map(|one| serde_json::to_string(&one).ok());
-    first.data = texts.next();
-    (first, texts.collect())
 }
 
 #[cfg(test)]
