@@ -1,5 +1,7 @@
 //! Failures of a server: the results of its calls, and the processes left.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use serde_json::json;
 
 use super::*;
@@ -56,6 +58,44 @@ async fn a_cancelled_call_is_cancelled_at_the_server() {
         () = eventually("the server has the call", || !calls_of(&folder, "sleep").is_empty()) => {}
     }
     eventually("the server is told", || is_cancelled(&folder, &calls_of(&folder, "sleep")[0])).await;
+}
+
+/// An elicitor that is asked and never answers.
+#[derive(Debug, Default)]
+struct Silent(AtomicBool);
+
+#[async_trait]
+impl Elicitor for Silent {
+    async fn ask(&self, _: &haft::tool::ElicitationQuestion) -> haft::tool::Reply {
+        self.0.store(true, Ordering::SeqCst);
+        std::future::pending().await
+    }
+}
+
+/// MC07: a server that made a task of a call cancels the task if the caller cancels the call or drops it, also while a person
+/// is asked.
+#[tokio::test]
+async fn the_task_of_a_cancelled_call_is_cancelled_at_the_server() {
+    for is_dropped in [false, true] {
+        let person = Arc::new(Silent::default());
+        let (like, elicitor) = (json!({ "speaks": "2026-07-28" }), Some(person.clone() as Arc<dyn Elicitor>));
+        let fixture = Fixture::with(&like, HANG, |host| Host { elicitor, ..host });
+        fixture.list().await.unwrap();
+        let cancel = fixture.workspace.cancel.clone();
+        tokio::select! {
+            error = fixture.error("task", json!({})) => assert!(!is_dropped && error.contains("cancelled"), "{error}"),
+            () = async {
+                eventually("the person is asked", || person.0.load(Ordering::SeqCst)).await;
+                if !is_dropped {
+                    cancel.cancel();
+                    std::future::pending::<()>().await;
+                }
+            } => {}
+        }
+        let folder = fixture.folder();
+        let cancelled = || fake::methods(&folder).iter().any(|method| method == "tasks/cancel");
+        eventually("the server is told", cancelled).await;
+    }
 }
 
 /// MC07: a server that stops reading does not block a caller; calls to it time out.

@@ -6,13 +6,16 @@ use std::time::Duration;
 
 use futures_util::future::try_join_all;
 use rmcp::model::{InputRequests, JsonObject, ServerResult, Task, TaskPayload};
+use rmcp::{Peer, RoleClient};
 use serde_json::Value;
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio::runtime::Handle;
+use tokio::task::JoinHandle;
+use tokio::time::{sleep, timeout};
 
 use super::{Connection, RequestLimits};
 use crate::client::ServerError;
 use crate::client::calls::Listener;
+use crate::client::message::request_of;
 use haft_core::event::Event;
 
 /// The shortest and the longest interval at which haft queries a task.
@@ -22,9 +25,33 @@ const POLL: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(10)
 const CANCEL: Duration = Duration::from_secs(2);
 
 impl Connection {
+    /// Returns the result of a task. A task that has not ended when haft stops to follow it, for whatever reason, is
+    /// cancelled at the server.
     pub(super) async fn follow(
         &self,
+        task: Task,
+        listener: &Listener,
+        limits: RequestLimits<'_>,
+    ) -> Result<Value, ServerError> {
+        let id = JsonObject::from_iter([("taskId".to_owned(), task.task_id.as_str().into())]);
+        let mut open = OpenTask { peer: self.peer.clone(), id, has_ended: false };
+        tokio::select! {
+            biased;
+            () = limits.cancel.cancelled() => {
+                // Awaited, because a command may end right after a cancelled call.
+                if let Some(cancelling) = open.cancel() {
+                    drop(cancelling.await);
+                }
+                Err(ServerError::Cancelled)
+            }
+            result = self.result_of(task, &mut open, listener, limits) => result,
+        }
+    }
+
+    async fn result_of(
+        &self,
         mut task: Task,
+        open: &mut OpenTask,
         listener: &Listener,
         limits: RequestLimits<'_>,
     ) -> Result<Value, ServerError> {
@@ -36,19 +63,16 @@ impl Connection {
                 report(listener, reports, told.as_deref());
             }
             let [least, most] = POLL;
-            let poll = Duration::from_millis(task.poll_interval_ms.unwrap_or(1000)).clamp(least, most);
-            tokio::select! {
-                () = sleep(poll) => {}
-                () = limits.cancel.cancelled() => {
-                    self.give_up(&task, limits).await;
-                    return Err(ServerError::Cancelled);
-                }
-            }
-            let id = JsonObject::from_iter([("taskId".to_owned(), task.task_id.as_str().into())]);
-            let ServerResult::GetTaskResult(state) = self.ask("tasks/get", &id, limits).await? else {
+            sleep(Duration::from_millis(task.poll_interval_ms.unwrap_or(1000)).clamp(least, most)).await;
+            let ServerResult::GetTaskResult(state) = self.ask("tasks/get", &open.id, limits).await? else {
                 return Err(ServerError::Protocol("it did not answer with the state of its task".to_owned()));
             };
-            match state.task.payload {
+            let payload = state.task.payload;
+            open.has_ended = matches!(
+                payload,
+                TaskPayload::Completed { .. } | TaskPayload::Failed { .. } | TaskPayload::Cancelled
+            );
+            match payload {
                 TaskPayload::Completed { result } => return Ok(result.into()),
                 TaskPayload::Failed { error } => return Err(failed(&error)),
                 TaskPayload::Cancelled => {
@@ -56,7 +80,7 @@ impl Connection {
                 }
                 TaskPayload::InputRequired { mut input_requests } => {
                     input_requests.retain(|key, _| answered.insert(key.clone()));
-                    self.update(id, input_requests, listener, limits).await?;
+                    self.update(open.id.clone(), input_requests, listener, limits).await?;
                 }
                 _ => {}
             }
@@ -79,15 +103,39 @@ impl Connection {
         params.insert("inputResponses".to_owned(), answers.into());
         self.ask("tasks/update", &params, limits).await.map(drop)
     }
+}
 
-    /// Requests the server to cancel a task. The call ends in any case.
-    async fn give_up(&self, task: &Task, limits: RequestLimits<'_>) {
-        let id = JsonObject::from_iter([("taskId".to_owned(), task.task_id.as_str().into())]);
-        let own = CancellationToken::new();
-        let limits = RequestLimits { timeout: CANCEL.min(limits.timeout), cancel: &own };
-        if let Err(error) = self.ask("tasks/cancel", &id, limits).await {
-            tracing::debug!(%error, "a task of a server is not cancelled");
+/// A task that haft follows. Dropped before its end, the task is cancelled at the server.
+struct OpenTask {
+    peer: Peer<RoleClient>,
+    /// The parameters of requests about the task.
+    id: JsonObject,
+    /// Whether the task has ended at the server, or haft has requested that.
+    has_ended: bool,
+}
+
+impl OpenTask {
+    /// Requests the server to cancel the task, in the background; `None` if the task has ended.
+    fn cancel(&mut self) -> Option<JoinHandle<()>> {
+        if std::mem::replace(&mut self.has_ended, true) {
+            return None;
         }
+        let runtime = Handle::try_current().ok()?;
+        let request = request_of("tasks/cancel", &self.id).ok()?;
+        let peer = self.peer.clone();
+        Some(runtime.spawn(async move {
+            match timeout(CANCEL, peer.send_request(request)).await {
+                Ok(Ok(_)) => {}
+                Ok(Err(error)) => tracing::debug!(%error, "a task of a server is not cancelled"),
+                Err(_) => tracing::debug!("a server did not confirm the end of its task"),
+            }
+        }))
+    }
+}
+
+impl Drop for OpenTask {
+    fn drop(&mut self) {
+        self.cancel();
     }
 }
 

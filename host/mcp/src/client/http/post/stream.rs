@@ -15,9 +15,9 @@ use sse_stream::Sse;
 use tokio::time::sleep;
 use tokio_stream::Stream;
 
-use super::super::FIRST_PAUSE;
 use super::{Error, Events, HttpClient, MAX_BODY, addressed, is_session_lost, passed_on};
 use crate::client::handler::ServerNews;
+use crate::client::http::FIRST_PAUSE;
 use crate::client::message;
 use haft_core::net::chain;
 
