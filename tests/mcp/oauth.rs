@@ -206,6 +206,21 @@ async fn renewing_loses_nothing_whoever_renews_at_the_same_time() {
     assert!(fake.has_login());
 }
 
+/// An outage of the server and its authorization server during a renewal ends no login, whatever their proxy answers.
+#[tokio::test]
+async fn an_outage_ends_no_login() {
+    let (fake, _store, account) = logged_in(Like { expires: Some(0), ..Like::default() }).await;
+    let fixture = used(&fake, &account);
+    for status in ["503 Service Unavailable", "404 Not Found", "200 OK"] {
+        fake.set_outage(Some(status));
+        let error = fixture.error("read", json!({})).await;
+        assert!(error.contains("its login cannot be used"), "{status}: {error}");
+        fake.set_outage(None);
+        assert_eq!(fixture.text("read", json!({})).await, "done: read", "{status}");
+    }
+    assert_eq!((fake.count("reuse"), fake.has_login()), (0, true), "{:?}", fake.log());
+}
+
 /// After a login was revoked, the error has the command to log in, and haft does not retry.
 #[tokio::test]
 async fn a_revoked_login_is_told() {

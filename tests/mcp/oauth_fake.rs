@@ -87,6 +87,8 @@ pub(super) struct OAuthFake {
     server: SocketAddr,
     authorization: SocketAddr,
     state: Mutex<State>,
+    /// The status of every answer during an outage.
+    outage: Mutex<Option<&'static str>>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -106,6 +108,7 @@ impl OAuthFake {
             server: addresses.0,
             authorization: addresses.1,
             state: Mutex::default(),
+            outage: Mutex::default(),
             tasks: Mutex::default(),
         });
         for listener in [server, authorization] {
@@ -162,6 +165,11 @@ impl OAuthFake {
         state.ended = (0..=state.count).collect();
     }
 
+    /// Begins an outage, in which every answer has a proxy's page and this status, or ends it.
+    pub(super) fn set_outage(&self, status: Option<&'static str>) {
+        *self.outage.lock().unwrap() = status;
+    }
+
     /// Whether a login is valid.
     pub(super) fn has_login(&self) -> bool {
         let state = self.state();
@@ -173,7 +181,12 @@ impl OAuthFake {
         let mut stream = BufReader::new(stream);
         loop {
             let request = read(&mut stream).await?;
-            let answer = if is_server { self.mcp(&request) } else { self.authorization(&request) };
+            let outage = *self.outage.lock().unwrap();
+            let answer = match outage {
+                Some(status) => response(status, "", "<p>Back soon.</p>"),
+                None if is_server => self.mcp(&request),
+                None => self.authorization(&request),
+            };
             stream.write_all(answer.as_bytes()).await.ok()?;
         }
     }

@@ -226,8 +226,13 @@ impl Account {
         let exchange = Arc::new(self.exchange()?);
         let mut manager = AuthorizationManager::new_with_oauth_http_client(url, exchange.clone()).await?;
         let found = manager.resolve_metadata().await?;
+        // The page of a proxy during an outage is no metadata either, so the login may be valid.
+        if !found.source.is_discovered() {
+            let why = "its authorization server cannot be found now: the server has no OAuth metadata";
+            return Err(LoginError::new(why));
+        }
         let metadata = found.metadata;
-        if !found.source.is_discovered() || metadata.issuer.as_deref() != login.issuer() {
+        if metadata.issuer.as_deref() != login.issuer() {
             return Err(AuthError::AuthorizationServerMismatch {
                 expected_issuer: login.issuer().unwrap_or_default().to_owned(),
                 received_issuer: metadata.issuer.unwrap_or_default(),
