@@ -1,5 +1,5 @@
 //! The cached public keys of an issuer. They are fetched again if they are old or a token names an unknown key, but
-//! never twice in a short time, regardless of the tokens.
+//! never twice in a short time, regardless of the tokens and also without any keys.
 
 use std::fs::File;
 use std::io::Read;
@@ -37,32 +37,40 @@ pub(crate) struct Keys {
     source: KeysAt,
     state: Lock<State>,
     /// Held during a fetch: other tasks wait for its result.
-    looking: tokio::sync::Mutex<()>,
+    looking: Arc<tokio::sync::Mutex<()>>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     found: Option<(Arc<KeySet>, Instant)>,
+    /// The end of the last fetch, and whether it succeeded.
     looked: Option<(Instant, bool)>,
 }
 
 impl Keys {
     pub(crate) fn new(source: KeysAt) -> Self {
-        Self { source, state: Lock::default(), looking: tokio::sync::Mutex::new(()) }
+        Self { source, state: Lock::default(), looking: Arc::default() }
     }
 
     /// Returns the keys, fetched again if they are old or none has the id `key_id`.
-    pub(crate) async fn having(&self, key_id: Option<&str>) -> Result<Arc<KeySet>, Denied> {
-        if let Some(keys) = self.enough(key_id) {
-            return Ok(keys);
+    pub(crate) async fn having(self: &Arc<Self>, key_id: Option<&str>) -> Result<Arc<KeySet>, Denied> {
+        if let Some(decided) = self.decided(key_id) {
+            return decided;
         }
-        let _looking = self.looking.lock().await;
-        // Another task may have fetched the keys meanwhile.
-        if let Some(keys) = self.enough(key_id) {
-            return Ok(keys);
+        let looking = self.looking.clone().lock_owned().await;
+        // Another task may have fetched the keys meanwhile, or failed to.
+        if let Some(decided) = self.decided(key_id) {
+            return decided;
         }
-        self.look().await;
-        self.usable().ok_or(Denied::Unavailable)
+        let own = self.clone();
+        // The fetch outlives a client that hangs up: other clients wait for its result.
+        let fetch = tokio::spawn(async move {
+            let _looking = looking;
+            own.look().await;
+        });
+        // A fetch that panics leaves the keys as they were.
+        drop(fetch.await);
+        self.state.lock().usable().ok_or(Denied::Unavailable)
     }
 
     /// Fetches the keys now. Returns the problem, if any.
@@ -84,20 +92,22 @@ impl Keys {
         }
     }
 
-    /// Returns the cached keys, if fetching again would not help or must wait.
-    fn enough(&self, key_id: Option<&str>) -> Option<Arc<KeySet>> {
+    /// Returns the result without a fetch, if a fetch would not help or must wait.
+    fn decided(&self, key_id: Option<&str>) -> Option<Result<Arc<KeySet>, Denied>> {
         let state = self.state.lock();
         let pause = |is_good: bool| if is_good { PAUSE } else { RETRY };
         let has_to_wait = state.looked.is_some_and(|(last, is_good)| last.elapsed() < pause(is_good));
-        let (keys, found) = state.found.as_ref()?;
-        let is_known = key_id.is_none_or(|id| keys.has(id));
-        let is_enough = is_known && found.elapsed() < FRESH || has_to_wait && found.elapsed() < STALE;
-        is_enough.then(|| keys.clone())
+        let is_fresh = state
+            .found
+            .as_ref()
+            .is_some_and(|(keys, found)| found.elapsed() < FRESH && key_id.is_none_or(|id| keys.has(id)));
+        (is_fresh || has_to_wait).then(|| state.usable().ok_or(Denied::Unavailable))
     }
+}
 
+impl State {
     fn usable(&self) -> Option<Arc<KeySet>> {
-        let state = self.state.lock();
-        state.found.as_ref().filter(|(_, found)| found.elapsed() < STALE).map(|(keys, _)| keys.clone())
+        self.found.as_ref().filter(|(_, found)| found.elapsed() < STALE).map(|(keys, _)| keys.clone())
     }
 }
 
@@ -238,4 +248,36 @@ async fn at(url: &str) -> Result<Vec<u8>, String> {
 
 fn too_large() -> String {
     format!("it has more than {} KiB", MAX_SET >> 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::TcpListener;
+    use tokio::task::JoinSet;
+
+    use super::*;
+
+    /// Many tokens cause one fetch while the authorization server is away, even if the first client hangs up.
+    #[tokio::test]
+    async fn any_number_of_tokens_wait_for_one_fetch() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        let keys = Arc::new(Keys::new(KeysAt::Url(url)));
+        let asking = |own: Arc<Keys>| async move { own.having(Some("id")).await.map(drop) };
+        let first = tokio::spawn(asking(keys.clone()));
+        let (fetch, _) = listener.accept().await.unwrap();
+        let mut others: JoinSet<_> = (0..20).map(|_| asking(keys.clone())).collect();
+        first.abort();
+        assert!(first.await.unwrap_err().is_cancelled());
+        drop(fetch);
+        let ended = async {
+            while let Some(denied) = others.join_next().await {
+                assert_eq!(denied.unwrap(), Err(Denied::Unavailable));
+            }
+        };
+        tokio::select! {
+            () = ended => {}
+            _ = listener.accept() => panic!("the keys are fetched twice"),
+        }
+    }
 }

@@ -13,6 +13,7 @@ use hyper::{HeaderMap, StatusCode, Uri};
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 use tokio::runtime::Handle;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::response::Refusal;
 use crate::server::handler::ServerShared;
@@ -106,7 +107,8 @@ impl Admission {
 async fn verified(callers: &Callers, token: &str, runtime: &Handle) -> Result<Caller, Denied> {
     let (callers, token) = (callers.clone(), token.to_owned());
     let verified = runtime.spawn(async move { callers.verify(&token).await });
-    verified.await.unwrap_or(Err(Denied::Unavailable))
+    // A verification may wait for keys. It ends with its connection, because connections are bounded.
+    AbortOnDropHandle::new(verified).await.unwrap_or(Err(Denied::Unavailable))
 }
 
 /// Returns the token of a request, if it has one.
