@@ -142,7 +142,9 @@ impl Handler {
     pub(super) async fn answer(&self, request: ClientRequest, requester: Requester) -> Answer {
         let era = Era::of(&request, &requester)?;
         let answer = match request {
-            ClientRequest::CallToolRequest(request) => self.call_in_turns(request.params, requester).await,
+            ClientRequest::CallToolRequest(request) => {
+                self.call_in_turns(request.params, requester, era).await
+            }
             ClientRequest::PingRequest(_) if era.has_session => Ok(ServerResult::empty(())),
             ClientRequest::PingRequest(_) => Err(ErrorData::method_not_found::<PingRequestMethod>()),
             // Boxed: otherwise the future of every call would have its size.

@@ -21,7 +21,7 @@ use rmcp::model::{
 };
 use serde_json::{Value, json};
 
-use super::{Answer, Handler, raw, tasks_are_missing};
+use super::{Answer, Era, Handler, raw, tasks_are_missing};
 use crate::server::conversation::Requester;
 use crate::server::elicitation::{ClientPerson, ElicitingApprover, ReplacementAnswer};
 use crate::server::message;
@@ -197,7 +197,12 @@ impl Handler {
 
 impl Handler {
     /// Calls a tool; a long call becomes a task if its client supports tasks.
-    pub(super) async fn call_in_turns(&self, request: CallToolRequestParams, requester: Requester) -> Answer {
+    pub(super) async fn call_in_turns(
+        &self,
+        request: CallToolRequestParams,
+        requester: Requester,
+        era: Era,
+    ) -> Answer {
         if !requester.may_take_turns() {
             return self.while_open(self.call(request, requester)).await;
         }
@@ -206,7 +211,10 @@ impl Handler {
         let is_required = || self.shared.snapshots.now().requires_task(name);
         let patience = || if is_required() { Duration::ZERO } else { PATIENCE };
         let turn = Turn { task_after: requester.takes_tasks().then(patience), ..turn };
-        let call = |own: Self, requester| async move { own.while_open(own.call(request, requester)).await };
+        // A task has the answer in the form of a direct answer.
+        let call = |own: Self, requester| async move {
+            era.dressed(own.while_open(own.call(request, requester)).await)
+        };
         // Boxed: otherwise the future of every call would have its size.
         Box::pin(self.in_turns(turn, requester, call)).await
     }

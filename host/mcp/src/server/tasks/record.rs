@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use rmcp::model::{
-    CallToolResult, DetailedTask, ErrorData, InputRequests, JsonObject, ServerResult, Task, TaskPayload,
+    CustomResult, DetailedTask, ErrorData, InputRequests, JsonObject, ServerResult, Task, TaskPayload,
     TaskStatus,
 };
 use serde::{Deserialize, Serialize};
@@ -115,29 +115,28 @@ impl State {
     /// than `most` bytes is not stored.
     pub(super) fn ended(answer: Answer, is_cancelled: bool, most: usize) -> Self {
         let result = match answer.map(complete) {
-            Ok(Some(result)) => result,
-            Ok(None) => {
-                let why = "it needed a person's approval too late in the task: call the tool again";
-                return Self::failed(&ErrorData::internal_error(why, None));
-            }
+            Ok(Ok(result)) => result,
+            Ok(Err(why)) => return Self::failed(&ErrorData::internal_error(why, None)),
             Err(_) if is_cancelled => return Self::Cancelled,
             Err(error) => return Self::failed(&error),
         };
-        if is_cancelled && result.is_error == Some(true) {
+        if is_cancelled && result.get("isError") == Some(&Value::Bool(true)) {
             return Self::Cancelled;
         }
         let size = serde_json::to_vec(&result).map_or(usize::MAX, |text| text.len());
-        let kept = object(&result).filter(|_| size <= most);
-        kept.map_or_else(|| Self::failed(&beyond(size, most)), Self::Completed)
+        if size > most { Self::failed(&beyond(size, most)) } else { Self::Completed(result) }
     }
 }
 
-/// Returns the result of a tool; `None` for another answer.
-fn complete(answer: ServerResult) -> Option<CallToolResult> {
+/// Returns the result of a tool as a client gets it, or the reason why there is none. The answer of a server may have
+/// fields and blocks that rmcp's types do not have.
+fn complete(answer: ServerResult) -> Result<JsonObject, &'static str> {
     match answer {
-        ServerResult::CallToolResult(result) => Some(result),
-        ServerResult::CustomResult(result) => serde_json::from_value(result.0).ok(),
-        _ => None,
+        ServerResult::CustomResult(CustomResult(Value::Object(forwarded))) => Ok(forwarded),
+        ServerResult::InputRequiredResult(_) => {
+            Err("it needed a person's approval too late in the task: call the tool again")
+        }
+        own => object(&own).ok_or("the answer is not an object; the call has ended"),
     }
 }
 

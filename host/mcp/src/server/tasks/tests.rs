@@ -1,4 +1,6 @@
-use rmcp::model::{CallToolResult, ContentBlock, ElicitRequestParams, ElicitationAction, TaskPayload};
+use rmcp::model::{
+    CallToolResult, ContentBlock, CustomResult, ElicitRequestParams, ElicitationAction, TaskPayload,
+};
 use serde_json::json;
 use tokio::sync::oneshot;
 
@@ -188,6 +190,30 @@ async fn a_question_that_nobody_waits_for_is_not_open() {
     assert_eq!(board.open().len(), 1);
     drop(asking);
     assert!(board.open().is_empty());
+}
+
+fn ended(answer: serde_json::Value, is_cancelled: bool) -> TaskPayload {
+    let state = State::ended(Ok(ServerResult::CustomResult(CustomResult(answer))), is_cancelled, 1000);
+    let record = Record::decode(&Record::since(0, state, None).encode()).unwrap();
+    record.detailed("x").payload
+}
+
+/// A task has its server's answer unmodified, with fields and blocks of later revisions.
+#[test]
+fn an_answer_of_another_form_is_kept_whole() {
+    for answer in [
+        json!({"content": [{"type": "hologram", "data": "x"}], "more": 1}),
+        json!({"content": [{"type": "resource_link", "uri": "a://b"}]}),
+        json!({}),
+    ] {
+        let TaskPayload::Completed { result } = ended(answer.clone(), false) else { panic!("{answer}") };
+        assert_eq!(json!(result), answer);
+    }
+    let refused = json!({"content": [], "isError": true});
+    assert!(matches!(ended(refused, true), TaskPayload::Cancelled));
+    assert!(matches!(ended(json!({"content": []}), true), TaskPayload::Completed { .. }));
+    let TaskPayload::Failed { error } = ended(json!(1), false) else { panic!() };
+    assert!(error["message"].as_str().unwrap().contains("the call has ended"), "{error:?}");
 }
 
 /// RP03: an answer that is too large to store is reported, and no answer is truncated.
