@@ -341,4 +341,4 @@ impl ToolSnapshots {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -72,6 +72,8 @@ impl ToolNews {
 impl Handler {
     /// Sends the notifications of a subscription, until the client cancels it or haft ends.
     pub(super) async fn listen(&self, filter: SubscriptionFilter, requester: Requester) -> Answer {
+        // A watch may wait for its server: changes between the acknowledgement and its end are told too.
+        let seen = self.shared.snapshots.now();
         let config = self.config();
         let accepted = filter.supported_by(&config.capabilities);
         let params = SubscriptionsAcknowledgedNotificationParams::new(accepted.clone());
@@ -85,7 +87,7 @@ impl Handler {
             }
         }
         tokio::select! {
-            () = self.tell_changes(&accepted, &requester) => {}
+            () = self.tell_changes(seen, &accepted, &requester) => {}
             () = watched.tell(|update| tell(&requester, update)) => {}
             () = requester.cancel.cancelled() => {}
             () = self.shared.calls.closing.cancelled() => {}
@@ -95,8 +97,13 @@ impl Handler {
         Ok(result.into())
     }
 
-    async fn tell_changes(&self, accepted: &SubscriptionFilter, requester: &Requester) {
-        let mut seen = self.shared.snapshots.now();
+    /// Notifies of changes since `seen`. Does not return.
+    async fn tell_changes(
+        &self,
+        mut seen: Arc<ToolSnapshot>,
+        accepted: &SubscriptionFilter,
+        requester: &Requester,
+    ) {
         while let Some(other) = self.shared.snapshots.other_than(&seen).await {
             let changes = notifications(differences(&seen, &other));
             changes.filter(|change| is_accepted(accepted, change)).for_each(|change| tell(requester, change));
@@ -242,7 +249,62 @@ impl Watched {
 
 #[cfg(test)]
 mod tests {
+    use async_trait::async_trait;
+    use rmcp::model::{ElicitRequestParams, ElicitResult, RequestId, RequestMetaObject};
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
+    use crate::server::handler::ServerShared;
+    use crate::server::snapshot::Publisher;
+    use crate::server::snapshot::tests::snapshot;
+    use haft_core::trace::Wire;
+
+    /// A link whose client gets other tools during the first notification.
+    struct Changing(Publisher, Lock<Vec<ServerNotification>>);
+
+    #[async_trait]
+    impl Link for Changing {
+        fn tell(&self, notification: ServerNotification, _: bool) -> bool {
+            let mut told = self.1.lock();
+            if told.is_empty() {
+                self.0.publish(snapshot(&["other"]));
+            }
+            told.push(notification);
+            true
+        }
+
+        async fn ask(&self, _: ElicitRequestParams) -> Result<ElicitResult, String> {
+            Err("nobody is there".to_owned())
+        }
+    }
+
+    /// No change since the acknowledgement is lost.
+    #[tokio::test]
+    async fn a_change_while_a_subscription_begins_is_told() {
+        let (publisher, snapshots) = Publisher::new(snapshot(&["own"]));
+        let handler = ServerShared::new(snapshots, "test", Wire::Http).handler();
+        let link = Arc::new(Changing(publisher, Lock::default()));
+        let requester = Requester {
+            id: RequestId::Number(1),
+            meta: RequestMetaObject::default(),
+            cancel: CancellationToken::new(),
+            session: None,
+            parameters: None,
+            board: None,
+            link: link.clone(),
+        };
+        let filter = SubscriptionFilter::builder().tools_list_changed().build();
+        tokio::select! {
+            biased;
+            _ = handler.listen(filter, requester) => panic!("nobody has ended it"),
+            () = std::future::ready(()) => {}
+        }
+        let told = link.1.lock();
+        assert!(
+            matches!(told.as_slice(), [_, ServerNotification::ToolListChangedNotification(_)]),
+            "{told:?}"
+        );
+    }
 
     /// A server reports a resource as long as a client watches it.
     #[tokio::test]

@@ -21,7 +21,7 @@ impl haft_core::tool::Tool for Named {
     }
 }
 
-fn snapshot(names: &[&str]) -> ToolSnapshot {
+pub(in crate::server) fn snapshot(names: &[&str]) -> ToolSnapshot {
     let mut toolbox = Toolbox::default();
     for name in names {
         let def =
