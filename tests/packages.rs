@@ -19,6 +19,7 @@ mod remote;
 mod rights;
 mod sdist;
 mod search;
+mod signer;
 mod skills;
 mod together;
 mod update;

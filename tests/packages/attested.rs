@@ -143,7 +143,7 @@ fn an_attestation_of_other_bytes_says_nothing() {
     place.write("program.toml", text);
     let verified = haft(&place, &forged, &["verify"]);
     assert!(
-        verified.code == 8 && verified.stdout.contains("program.toml requires a signature by"),
+        verified.code == 8 && verified.stdout.contains("program.toml requires `signed` signed by"),
         "{}",
         verified.stdout
     );

@@ -29,10 +29,10 @@ pub use self::update::{Newer, Updated};
 use crate::disclosure::{Disclosure, ToolDisclosure};
 use crate::edit::{self, EditError, NewEntry};
 use crate::oci::Access;
-use crate::signature::TrustRoot;
+use crate::signature::{self, Signer, Trust, TrustRoot};
 use crate::{
-    Change, Content, Digest, FetchGrants, Kind, Offered, PackageSource, Pin, Progress, Project, ProjectError,
-    Request, Store, StoreError,
+    Change, Content, Digest, FetchError, FetchGrants, Kind, Offered, PackageSource, Pin, Progress, Project,
+    ProjectEntry, ProjectError, Request, Store, StoreError,
 };
 use haft_core::call::ToolDef;
 use haft_manifest::Name;
@@ -131,6 +131,28 @@ impl Installer<'_> {
             Ok(_) => Err(StoreError::Changed(path).into()),
             Err(source) => Err(InstallError::Read { path, source }),
         }
+    }
+
+    /// Verifies a pin, and that it has the signer that program.toml requires. The signature beside a component that is
+    /// used in place is checked again.
+    ///
+    /// # Errors
+    /// The bytes are missing or differ, or the required signer did not sign them.
+    pub fn verify_signed(&self, entry: &ProjectEntry, pin: &Pin) -> Result<(), InstallError> {
+        let Some(signer) = &entry.signer else { return self.verify(pin) };
+        if !pin.is_signed_by(signer) {
+            let pinned = pin.signer.as_ref().map_or_else(|| "by nobody".to_owned(), Signer::describe);
+            let (name, wanted) = (pin.name.to_string(), signer.describe());
+            return Err(InstallError::OtherSigner { name, wanted, pinned });
+        }
+        self.verify(pin)?;
+        if pin.is_used_in_place() {
+            let trust = Trust::Named(signer.clone());
+            let judged = signature::judge_beside(&self.component_path(pin), &trust, self.root);
+            let what = pin.source.to_string();
+            judged.map_err(|error| FetchError::Signature { what, error })?;
+        }
+        Ok(())
     }
 
     /// Returns the disclosure agreed to with `pin`, as far as it is still available on this machine.

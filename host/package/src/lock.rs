@@ -244,6 +244,11 @@ impl Pin {
         self.kind == Kind::Plugin && matches!(self.source, PackageSource::Path(_))
     }
 
+    /// Reports whether the pinned content is signed as `signer` requires.
+    pub fn is_signed_by(&self, signer: &Signer) -> bool {
+        self.signer.as_ref().is_some_and(|pinned| signer.admits(pinned))
+    }
+
     /// Returns the exact source: the commit instead of the branch, the manifest's digest instead of the tag.
     /// Returns the plain source if nothing more exact is known.
     pub fn exact_source(&self) -> PackageSource {

@@ -262,6 +262,12 @@ pub(super) fn text_beside(bytes: Vec<u8>) -> Option<String> {
     is_signature.then_some(text)
 }
 
+/// Checks the signature beside a file, if there is one, against the trusted signer.
+pub(crate) fn judge_beside(file: &Path, trust: &Trust, root: &TrustRoot) -> Result<Verdict, SignatureError> {
+    let statements: Vec<_> = beside(file)?.map(Statement::Minisign).into_iter().collect();
+    judge(&statements, Subject::File(file), trust, root)
+}
+
 /// Checks the statements against the trusted signer, by the table of the module. `root` decides about keyless ones.
 pub(crate) fn judge(
     statements: &[Statement],

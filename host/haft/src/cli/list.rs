@@ -134,7 +134,7 @@ async fn row(session: &InstallSession, entry: &ProjectEntry) -> Row {
         (row.state, row.problem) = ("not pinned", Some("not pinned by program.lock".to_owned()));
         return row;
     };
-    let offered = match session.installer().verify(pin) {
+    let offered = match session.installer().verify_signed(entry, pin) {
         Ok(()) => {
             session.installer().installed(pin).map_err(|error| format!("{:#}", anyhow::Error::from(error)))
         }

@@ -10,7 +10,6 @@ use super::Exit;
 use super::terminal::{ERROR, GOOD, Terminal, WARNING};
 use crate::cli::install_session::{InstallSession, kind_word, project_error};
 use haft_mcp::client::Server;
-use haft_package::signature::Signer;
 use haft_package::{Kind, PackageSource, Pin, ProjectEntry};
 
 #[derive(Debug, Args)]
@@ -124,7 +123,7 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
     let Some(pin) = session.project.lock.find(kind, name) else {
         return match (kind, source) {
             // The entry was written by hand, and accepts any content of the file.
-            (Kind::Plugin, PackageSource::Path(_)) => {
+            (Kind::Plugin, PackageSource::Path(_)) if entry.signer.is_none() => {
                 found(State::Unpinned, Some("a file without a pin".to_owned()))
             }
             _ => found(State::Bad, Some("it is not installed: program.lock has no entry".to_owned())),
@@ -134,15 +133,8 @@ fn verify_entry(session: &InstallSession, entry: &ProjectEntry) -> Found {
         let why = format!("program.toml has another source than program.lock: `{}`", pin.source);
         return found(State::Bad, Some(why));
     }
-    let is_by = |signer: &Signer| pin.signer.as_ref().is_some_and(|pinned| signer.admits(pinned));
-    match session.installer().verify(pin) {
-        Ok(()) => match entry.signer.as_ref().filter(|signer| !is_by(signer)) {
-            None => found(State::Good, None),
-            Some(signer) => {
-                let why = format!("program.toml requires a signature {}; it has none", signer.describe());
-                found(State::Bad, Some(why))
-            }
-        },
+    match session.installer().verify_signed(entry, pin) {
+        Ok(()) => found(State::Good, None),
         Err(why) => found(State::Bad, Some(why.to_string())),
     }
 }

@@ -13,6 +13,7 @@ use super::upstream;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::{Located, Manifest, Secrets};
+use haft_package::signature::Signer;
 use haft_package::{Digest, Kind, Lock, PackageSource, Pin, Project, Store, lock_path};
 
 /// The files of a program on this machine. Grants nothing.
@@ -83,13 +84,20 @@ impl Loaded {
     }
 
     /// Returns the pin of the entry `name` with the source `source`; a problem if program.lock pins another
-    /// source.
+    /// source, or does not pin the required `signer`.
     pub(super) fn pin(
         &self,
         kind: Kind,
         name: &str,
         source: &Located<PackageSource>,
+        signer: Option<&Located<String>>,
     ) -> Result<Option<&Pin>, Problem> {
+        let required = signer.map(|signer| signer.value.parse::<Signer>());
+        let is_signed = |pin: &Pin| match &required {
+            Some(Ok(signer)) => pin.is_signed_by(signer),
+            Some(Err(_)) => false,
+            None => true,
+        };
         match self.lock.find(kind, name) {
             Some(pin) if pin.source != source.value => {
                 let problem =
@@ -97,7 +105,14 @@ impl Loaded {
                 let problem = problem.at(source.span, "differs from program.lock");
                 Err(problem.hint(format!("`haft update {name}` installs this source")))
             }
-            pin => Ok(pin),
+            Some(pin) if is_signed(pin) => Ok(Some(pin)),
+            None if required.is_none() => Ok(None),
+            _ => {
+                let text = format!("`{name}` is not installed with the signature that program.toml requires");
+                let span = signer.map_or(source.span, |signer| signer.span);
+                let problem = Problem::new(text).at(span, "program.lock does not pin this signer");
+                Err(problem.hint("`haft add` checks the signature and pins the content"))
+            }
         }
     }
 

@@ -45,7 +45,8 @@ pub(super) fn installed(loaded: &Loaded) -> (Vec<Installed<'_>>, Vec<Problem>) {
 
 fn open(declared: &Declared, loaded: &Loaded) -> Result<(Bundle, Option<Agreed>), Problem> {
     let (name, source) = (declared.name.as_str(), &declared.source);
-    let pin = loaded.pin(Kind::Package, name, source)?.ok_or_else(|| not_installed(name, source.span))?;
+    let pin = loaded.pin(Kind::Package, name, source, declared.signer.as_ref())?;
+    let pin = pin.ok_or_else(|| not_installed(name, source.span))?;
     let damaged = |why: String| {
         let problem = Problem::new(format!("package `{name}` has changed since its installation: {why}"));
         problem

@@ -136,7 +136,7 @@ fn of_program<'a>(
     let Rights { manifest, dirs, loaded, .. } = rights;
     let (name, component) = (plugin.name.as_str(), &plugin.component);
     let source = Located { value: component.value.source(), span: component.span };
-    let pin = loaded.pin(Kind::Plugin, name, &source)?;
+    let pin = loaded.pin(Kind::Plugin, name, &source, plugin.signer.as_ref())?;
     let source = match (&component.value, pin) {
         (Component::File(path), None) => Source::File(manifest.resolve(path, &dirs.home)),
         (Component::File(path), Some(pin)) => {

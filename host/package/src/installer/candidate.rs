@@ -26,9 +26,11 @@ impl Expected {
         Self { digest: None, trust: Trust::Nobody }
     }
 
-    /// Accepts the content of a pin only, even if its signature is no longer available.
-    pub(super) fn pinned(pin: &Pin) -> Self {
-        Self { digest: Some(pin.digest.clone()), trust: Trust::Nobody }
+    /// Accepts the content of `pin` only, if there is a pin. The signer that program.toml requires must have signed
+    /// the content; for an entry without one, the signature of a pin need no longer be available.
+    pub(super) fn of_entry(entry: &ProjectEntry, pin: Option<&Pin>) -> Self {
+        let trust = entry.signer.clone().map_or(Trust::Nobody, Trust::Named);
+        Self { digest: pin.map(|pin| pin.digest.clone()), trust }
     }
 }
 

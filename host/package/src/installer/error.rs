@@ -61,14 +61,14 @@ pub enum InstallError {
         /// The declared name.
         found: String,
     },
-    /// program.toml names another signer than the agreed one.
+    /// program.toml names another signer than program.lock.
     #[error("program.toml requires `{name}` signed {wanted}; the installed content is signed {pinned}")]
     OtherSigner {
         /// The entry.
         name: String,
         /// The signer of program.toml, in words.
         wanted: String,
-        /// The pinned signer, in words.
+        /// The pinned signer in words; `by nobody` without one.
         pinned: String,
     },
     /// A component that is used in place is not the agreed content.
@@ -106,8 +106,10 @@ impl InstallError {
                 "install it first; `--force` adds the package anyway, without its tools until then"
             }
             Self::OtherName { .. } => "`haft add` the new name, and `haft remove` the old one",
-            Self::OtherSigner { .. } => {
-                "if you know that the signer changed, pass the new signer with `--key`"
+            Self::OtherSigner { name, .. } => {
+                return Some(format!(
+                    "`haft update {name} --key SIGNER` installs content of the signer that you name, and pins it"
+                ));
             }
             Self::Clash { .. } => {
                 "`--as NAME` installs it under another name; the names of its plugins then start with that \

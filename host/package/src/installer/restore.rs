@@ -1,7 +1,6 @@
 //! Restores one entry of program.toml to its pin in program.lock, and pins entries that have no pin yet.
 
 use super::{Consent, Decision, Expected, InstallError, Installer, Operation, Previous, Proposal};
-use crate::signature::Trust;
 use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more};
 
 /// The result of [`Installer::restore`].
@@ -9,7 +8,7 @@ use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more};
 pub enum Restored {
     /// The content was complete.
     Present,
-    /// The entry is a local component without a pin.
+    /// The entry is a local component without a pin and without a required signer.
     Unpinned,
     /// The pinned content was fetched again.
     Fetched,
@@ -34,10 +33,11 @@ impl Installer<'_> {
     }
 
     /// Installs the content of an entry of program.toml: pinned content is fetched again without a question,
-    /// other content needs `consent`.
+    /// other content needs `consent`. Complete content of the store is not fetched again: program.lock names its
+    /// signer, and no network is needed.
     ///
     /// # Errors
-    /// The source cannot be fetched, or is not the agreed content.
+    /// The source cannot be fetched, is not the agreed content, or lacks the signature that program.toml requires.
     pub async fn restore(
         &self,
         entry: &ProjectEntry,
@@ -46,27 +46,31 @@ impl Installer<'_> {
         let (kind, name) = (entry.kind, entry.name.as_str());
         match self.project.lock.find(kind, name) {
             Some(pin) if pin.source != entry.source => Ok(Restored::OtherSource),
-            Some(pin) if self.verify(pin).is_ok() => Ok(Restored::Present),
-            Some(pin) if pin.disclosed.is_some() || pin.is_used_in_place() => {
-                self.refetch(pin).await.map(|()| Restored::Fetched)
-            }
-            // An earlier haft wrote this pin, without digests of the disclosure.
-            Some(pin) => self.adopt(entry, Some(pin), consent).await,
-            None if kind == Kind::Plugin && matches!(entry.source, PackageSource::Path(_)) => {
+            Some(pin) => match self.verify_signed(entry, pin) {
+                Ok(()) => Ok(Restored::Present),
+                Err(error @ (InstallError::OtherSigner { .. } | InstallError::Fetch(_))) => Err(error),
+                Err(error) if pin.is_used_in_place() => {
+                    Err(InstallError::ChangedInPlace { name: name.to_owned(), why: error.to_string() })
+                }
+                Err(_) if pin.disclosed.is_some() => {
+                    self.refetch(entry, pin).await.map(|()| Restored::Fetched)
+                }
+                // An earlier haft wrote this pin, without digests of the disclosure.
+                Err(_) => self.adopt(entry, Some(pin), consent).await,
+            },
+            None if kind == Kind::Plugin
+                && matches!(entry.source, PackageSource::Path(_))
+                && entry.signer.is_none() =>
+            {
                 Ok(Restored::Unpinned)
             }
             None => self.adopt(entry, None, consent).await,
         }
     }
 
-    async fn refetch(&self, pin: &Pin) -> Result<(), InstallError> {
-        let name = pin.name.to_string();
-        if pin.is_used_in_place() {
-            let why = self.verify(pin).err().map(|error| error.to_string()).unwrap_or_default();
-            return Err(InstallError::ChangedInPlace { name, why });
-        }
-        let entry_name = Some(pin.name.clone());
-        let candidate = self.fetch_candidate(pin.exact_source(), Expected::pinned(pin), entry_name).await?;
+    async fn refetch(&self, entry: &ProjectEntry, pin: &Pin) -> Result<(), InstallError> {
+        let (name, expected) = (pin.name.to_string(), Expected::of_entry(entry, Some(pin)));
+        let candidate = self.fetch_candidate(pin.exact_source(), expected, Some(pin.name.clone())).await?;
         if candidate.fetched.kept != pin.kept {
             return Err(InstallError::OtherContent(name));
         }
@@ -86,10 +90,7 @@ impl Installer<'_> {
     ) -> Result<Restored, InstallError> {
         let name = Some(entry.name.clone());
         let source = pinned.map_or_else(|| entry.source.clone(), Pin::exact_source);
-        let anything =
-            || Expected { digest: None, trust: entry.signer.clone().map_or(Trust::Nobody, Trust::Named) };
-        let expected = pinned.map_or_else(anything, Expected::pinned);
-        let candidate = self.fetch_candidate(source, expected, name).await?;
+        let candidate = self.fetch_candidate(source, Expected::of_entry(entry, pinned), name).await?;
         candidate.check_kind(entry)?;
         let agreed = pinned.map(|pin| pin.asked.as_slice()).unwrap_or_default();
         let proposal = Proposal {

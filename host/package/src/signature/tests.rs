@@ -32,10 +32,7 @@ fn trust_named(key: &str) -> Trust {
 fn a_file_is_judged_by_the_signature_beside_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tool.wasm");
-    let judged = || {
-        let statements: Vec<_> = beside(&path).unwrap().map(Statement::Minisign).into_iter().collect();
-        judge(&statements, Subject::File(&path), &trust_named(KEY), &TrustRoot::default())
-    };
+    let judged = || judge_beside(&path, &trust_named(KEY), &TrustRoot::default());
     std::fs::write(&path, "test").unwrap();
     let unsigned = judged().unwrap_err();
     assert!(matches!(unsigned, SignatureError::Unsigned(_)), "{unsigned}");
