@@ -309,7 +309,8 @@ impl Declared<'_> {
     /// consent or waits for it.
     fn pinned(&self, rights: &Rights<'_>, server: &Arc<Server>) -> Contribution {
         let mut found = Contribution::default();
-        if !self.server.pinned {
+        // The program decides on pinning; a package's setting does not count.
+        if !self.server.pinned && self.package.is_none() {
             server.hold_to(None);
             return found;
         }
