@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::place::{Place, program, wordcount, words};
+use super::place::{Place, program, saying, wordcount, words};
 
 fn count(place: &Place, name: &str) -> super::place::Answer {
     let path = place.work().join(name).display().to_string();
@@ -85,6 +85,38 @@ fn a_package_names_no_secret_by_itself() {
     assert!(place.read("program.toml").contains("[packages.secrets.token]"));
     let tools = place.haft(&["tools"]).good();
     assert!(tools.stderr.contains("secret `token` is not available"), "{}", tools.stderr);
+}
+
+/// The granted secret and the limits of a package are in force after an update, and are shown and recorded as granted.
+#[test]
+fn an_update_keeps_a_granted_secret_and_says_so() {
+    let place = Place::new();
+    let publish = |version: &str, host: &str| {
+        let plugin = format!(
+            "[[plugins]]\nname = \"words\"\ncomponent = \"words.wasm\"\n[plugins.limits]\nmemory = \"1GiB\"\n\
+             [plugins.secrets.token]\nhost = \"{host}\"\nheader = \"Authorization\"\nenv = \"NO_SUCH_SECRET_4711\"\n"
+        );
+        place.write("text/program.toml", program("text", version, &plugin));
+        place.write("text/words.wasm", saying(version));
+    };
+    publish("1.0.0", "a.test");
+    place.haft(&["add", "./text", "--yes"]).good();
+    let listed = place.haft(&["list", "--long"]).good().stdout;
+    assert!(listed.contains("granted  secret=token (variable NO_SUCH_SECRET_4711) to a.test"), "{listed}");
+    publish("1.1.0", "a.test");
+    let page = place.haft(&["update"]).ends(7, "send secret token").stderr;
+    assert!(page.contains("use more memory 1GiB") && !page.contains("[not granted]"), "{page}");
+    place.haft(&["update", "--yes"]).good();
+    let granted = || {
+        let lock = place.read("program.lock");
+        lock.split_once("\ngranted = ").map(|(_, rest)| rest.to_owned()).unwrap()
+    };
+    assert!(granted().contains("\"secret=token (variable NO_SUCH_SECRET_4711) to a.test"), "{}", granted());
+    // A secret for another host takes the place of the granted one.
+    publish("1.2.0", "b.test");
+    let updated = place.haft(&["update", "--yes"]).good().stderr;
+    assert!(updated.contains("to b.test as `Authorization`  [new]"), "{updated}");
+    assert!(granted().contains("to b.test") && !granted().contains("to a.test"), "{}", granted());
 }
 
 /// RS01: the sandbox, agent and built-in settings of a package do not affect the program that installs it.

@@ -50,7 +50,7 @@ pub use self::lock::{Lock, Pin, ServerPin, lock_path};
 pub use self::parts::parts;
 pub use self::progress::{Progress, Step};
 pub use self::project::{Change, Project, ProjectEntry, ProjectError};
-pub use self::request::{Limit, Request, more};
+pub use self::request::{Limit, Request, more, with_new};
 pub use self::store::{Held, Installing, Store, StoreError, SweepError, Swept, SweptEntry};
 pub use haft_core::skill::Skill;
 pub use haft_manifest::{Foreign, Origin, PackageSource, SourceError};

@@ -2,6 +2,7 @@
 //! update with further requests is recognised. Grants nothing.
 
 use std::fmt;
+use std::mem::discriminant;
 use std::time::Duration;
 
 use haft_core::grant::Right;
@@ -131,7 +132,8 @@ impl Request {
 }
 
 impl Limit {
-    fn is_within(&self, agreed: &str) -> bool {
+    /// Reports whether the limit `agreed`, as [`fmt::Display`] writes it, allows this limit.
+    pub fn is_within(&self, agreed: &str) -> bool {
         let Some((name, agreed)) = agreed.split_once('=') else { return false };
         let size =
             |own: &str, bytes| name == own && units::parse_size(agreed).is_ok_and(|most| bytes <= most);
@@ -171,6 +173,18 @@ impl fmt::Display for Request {
 pub fn more<'r>(agreed: &[String], new: &'r [Request]) -> Vec<&'r Request> {
     let is_new = |request: &&Request| !agreed.iter().any(|text| request.is_covered_by(text));
     new.iter().filter(is_new).collect()
+}
+
+/// Returns the grants of an entry with `new` ones: a new secret or limit replaces the one of its name.
+pub fn with_new(granted: &[Request], new: &[Request]) -> Vec<Request> {
+    let is_replaced = |old: &&Request| {
+        new.iter().any(|new| match (old, new) {
+            (Request::Secret(_, old), Request::Secret(_, new)) => old.name.value == new.name.value,
+            (Request::Limit(_, old), Request::Limit(_, new)) => discriminant(old) == discriminant(new),
+            _ => false,
+        })
+    };
+    granted.iter().filter(|old| !is_replaced(old)).chain(new).cloned().collect()
 }
 
 pub(super) fn table_requests(plugin_name: Option<&str>, table: &GrantTable) -> Vec<Request> {

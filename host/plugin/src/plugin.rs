@@ -382,7 +382,8 @@ mod tests {
         let file = directory.path().join("plugin.wasm");
         let cache = Some(directory.path().join("cache"));
         let engine = Engine::new(&EngineOptions { cache, ..EngineOptions::default() });
-        let load = || Plugin::load(&engine, "p", Source::File(file.clone()), &Limits::default());
+        let limits = Limits::default();
+        let load = || Plugin::load(&engine, "p", Source::File(file.clone()), &limits);
         let hook = include_bytes!("../../../tests/guests/built/hook.wasm");
         std::fs::write(&file, hook).unwrap();
         let compilations = &engine.0.compilations;

@@ -404,7 +404,7 @@ fn what_a_killed_call_left_is_removed() {
 #[test]
 fn edits_of_one_file_at_once_are_all_made() {
     let words = |letter: char| (0..8).map(|number| format!("{letter}{number} ")).collect::<String>();
-    let place = Place::with("a", &words('o'));
+    let place = Place::with("a", words('o'));
     std::thread::scope(|scope| {
         for number in 0..8 {
             let place = &place;

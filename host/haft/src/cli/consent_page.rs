@@ -14,7 +14,7 @@ use haft_manifest::units::{format_duration, format_size};
 use haft_package::disclosure::{Change, Item, ItemKind};
 use haft_package::edit::{self, NewEntry};
 use haft_package::signature::Signer;
-use haft_package::{Candidate, Foreign, PackageSource, Pin, Request};
+use haft_package::{Candidate, Foreign, Kind, PackageSource, Pin, Request};
 
 /// Maximum characters of a text that a package declares. Commands that run are shown whole.
 const MAX_TEXT: usize = 400;
@@ -327,13 +327,18 @@ impl Page<'_> {
         }
     }
 
+    /// Returns whether a request is granted. The limits of a package are those of its own manifest.
     fn grants(&self, request: &Request) -> bool {
-        self.granted.iter().any(|granted| match (granted, request) {
-            (Request::Right(_, granted), Request::Right(_, asked)) => granted.covers(asked),
-            (Request::Limit(_, granted), Request::Limit(_, asked)) => granted == asked,
-            (Request::Secret(_, granted), Request::Secret(_, asked)) => granted.name == asked.name,
-            _ => false,
-        })
+        let is_package = self.candidate.offered.kind == Kind::Package;
+        (is_package && matches!(request, Request::Limit(..)))
+            || self.granted.iter().any(|granted| match (granted, request) {
+                (Request::Right(_, granted), Request::Right(_, asked)) => granted.covers(asked),
+                (Request::Limit(_, granted), Request::Limit(_, asked)) => {
+                    asked.is_within(&granted.to_string())
+                }
+                (Request::Secret(_, granted), Request::Secret(_, asked)) => granted.name == asked.name,
+                _ => false,
+            })
     }
 }
 

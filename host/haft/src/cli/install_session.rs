@@ -18,7 +18,7 @@ use haft_package::search::Sources;
 use haft_package::signature::{Signer, Trust};
 use haft_package::{
     Change, Consent, Decision, Held, InstallError, Installed, Installer, Kind, Lock, Offered, Operation,
-    Project, ProjectEntry, ProjectError, Proposal, Request, Store,
+    Project, ProjectEntry, ProjectError, Proposal, Request, Store, with_new,
 };
 
 /// The variable with a registry of MCP servers. It precedes the registries of `sources.toml`.
@@ -204,7 +204,7 @@ impl Consent for TerminalConsent<'_> {
             }
             Operation::Update(None) => return Ok(Decision::Install(new)),
         };
-        let granted = [proposal.granted, &new].concat();
+        let granted = with_new(proposal.granted, &new);
         if self.agree(&self.page(proposal, &granted), &question).await? {
             Ok(Decision::Install(new))
         } else {

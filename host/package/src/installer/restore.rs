@@ -1,7 +1,7 @@
 //! Restores one entry of program.toml to its pin in program.lock, and pins entries that have no pin yet.
 
 use super::{Consent, Decision, Expected, InstallError, Installer, Operation, Previous, Proposal};
-use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more};
+use crate::{Kind, PackageSource, Pin, ProjectEntry, lock_path, more, with_new};
 
 /// The result of [`Installer::restore`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Installer<'_> {
         };
         let Decision::Install(new) = consent.decide(&proposal).await? else { return Ok(Restored::Declined) };
         candidate.keep()?;
-        let pin = candidate.pin(&[entry.granted.clone(), new.clone()].concat());
+        let pin = candidate.pin(&with_new(&entry.granted, &new));
         let pin = match pinned.cloned() {
             // The signature may no longer be available; an update must still be signed with the same key.
             Some(Pin { source, resolved, signer, .. }) => Pin { source, resolved, signer, ..pin },

@@ -9,7 +9,7 @@ use crate::lock::with_tag;
 use crate::oci::{self, Reference};
 use crate::signature::{Signer, Trust};
 use crate::tags::{VersionTag, later, semantic};
-use crate::{FetchError, Foreign, PackageSource, Pin, ProjectEntry, foreign, git, more};
+use crate::{FetchError, Foreign, PackageSource, Pin, ProjectEntry, foreign, git, more, with_new};
 
 /// The result of [`Installer::update`].
 #[derive(Clone, Debug)]
@@ -76,7 +76,7 @@ impl Installer<'_> {
             return Ok(Updated::Declined);
         };
         candidate.keep()?;
-        let granted = [entry.granted.as_slice(), &new].concat();
+        let granted = with_new(&entry.granted, &new);
         self.write_update(candidate.pin(&granted), &new)?;
         Ok(Updated::Replaced { installed: Box::new(candidate.installed(granted)), changes })
     }

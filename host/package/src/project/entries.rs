@@ -1,11 +1,12 @@
 //! The installable entries of a program.toml: `[[packages]]` and `[[plugins]]`.
 
 use super::{Project, ProjectError};
-use crate::request::table_requests;
+use crate::request::{limits_requests, table_requests};
 use crate::signature::Signer;
 use crate::{Kind, PackageSource, Request};
+use haft_core::limit::Limits;
 use haft_core::report::{Problem, Report};
-use haft_manifest::{Located, Manifest, Name};
+use haft_manifest::{GrantTable, Located, Manifest, Name, PluginSecret};
 
 /// An installable entry of program.toml.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +19,7 @@ pub struct ProjectEntry {
     pub source: PackageSource,
     /// The required signer.
     pub signer: Option<Signer>,
-    /// The grants in program.toml.
+    /// The grants in program.toml: rights, secrets and the limits of a component.
     pub granted: Vec<Request>,
 }
 
@@ -30,14 +31,14 @@ impl Project {
             name: package.name.value.clone(),
             source: package.source.value.clone(),
             signer: signer(package.signer.as_ref()),
-            granted: table_requests(None, &package.grant),
+            granted: granted(&package.grant, &package.secrets, None),
         });
         let plugins = self.manifest.plugins.iter().map(|plugin| ProjectEntry {
             kind: Kind::Plugin,
             name: plugin.name.value.clone(),
             source: plugin.component.value.source(),
             signer: signer(plugin.signer.as_ref()),
-            granted: table_requests(None, &plugin.grant),
+            granted: granted(&plugin.grant, &plugin.secrets, Some(&plugin.limits)),
         });
         packages.chain(plugins).collect()
     }
@@ -71,6 +72,13 @@ pub(super) fn check_signers(manifest: &Manifest) -> Result<(), Report> {
     });
     let problems: Vec<Problem> = wrong.collect();
     if problems.is_empty() { Ok(()) } else { Err(manifest.report(problems)) }
+}
+
+/// Returns the grants of an entry. A package's own manifest has its limits.
+fn granted(table: &GrantTable, secrets: &[PluginSecret], limits: Option<&Limits>) -> Vec<Request> {
+    let secrets = secrets.iter().map(|secret| Request::Secret(None, secret.clone()));
+    let limits = limits.into_iter().flat_map(|limits| limits_requests(None, limits));
+    table_requests(None, table).into_iter().chain(secrets).chain(limits).collect()
 }
 
 fn signer(written: Option<&Located<String>>) -> Option<Signer> {

@@ -40,7 +40,7 @@ impl HttpClient {
         let events = loop {
             match self.open_once(uri, session, last_event, headers).await {
                 Err(error) if is_own && !is_final(&error) => {
-                    tracing::debug!(%error, "no stream of changes yet")
+                    tracing::debug!(%error, "no stream of changes yet");
                 }
                 events => break events?,
             }
