@@ -1,6 +1,7 @@
 //! Problems as shown to a person: the error, its place and a hint. Renders only: does not decide which reports
 //! exist or where a report goes.
 
+use std::borrow::Cow;
 use std::fmt::{self, Write as _};
 use std::ops::Range;
 use std::sync::Arc;
@@ -290,6 +291,12 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// characters, directional marks and invisible characters.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_hidden(c) { char::REPLACEMENT_CHARACTER } else { c }).collect()
+}
+
+/// Returns `text` as one item of a line that is compared with an agreed one. Quotes it, as for a shell, if it could be
+/// taken for several items or for a variable.
+pub fn item(text: &str) -> Cow<'_, str> {
+    if text.contains([' ', '\'', '$']) { shell_words::quote(text) } else { text.into() }
 }
 
 /// Returns the first `characters` of a text, and `…` in place of the rest.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use haft_core::limit::Limits;
 use haft_core::pattern::ToolPattern;
+use haft_core::report::item;
 
 use super::absent;
 use super::entry::Located;
@@ -245,16 +246,17 @@ impl OAuth {
             let kind = match name {
                 "private_key" => "key",
                 "id_token" | "refresh_token" => "token",
+                "identity_provider.client_secret" => "provider's secret",
                 _ => "secret",
             };
             format!("with the {kind} in {}", place(source))
         };
         let parts = [
-            client_id.as_ref().map(|id| format!("as {id}")),
+            client_id.as_ref().map(|id| format!("as {}", item(id))),
             client_metadata_url.as_ref().map(|url| format!("as {url}")),
             identity_provider.as_ref().map(|provider| format!("by {}", provider.issuer)),
         ];
-        let scopes = (!scopes.is_empty()).then(|| format!("for {}", scopes.join(" ")));
+        let scopes = (!scopes.is_empty()).then(|| format!("for {}", shell_words::join(scopes)));
         let secrets = self.secrets().map(secret);
         let parts: Vec<_> = parts.into_iter().flatten().chain(secrets).chain(scopes).collect();
         if parts.is_empty() { String::new() } else { format!("; logs in {}", parts.join(" ")) }

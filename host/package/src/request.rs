@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use haft_core::grant::Right;
 use haft_core::limit::Limits;
+use haft_core::report::item;
 use haft_manifest::units::{self, format_duration, format_size};
 use haft_manifest::{
     CommandTool, GrantTable, McpServer, PluginSecret, SecretSource, TextOrSecret, Transport,
@@ -223,7 +224,7 @@ pub(super) fn server_requests(server: &McpServer) -> Vec<Request> {
     let variables = variables.map(|right| Request::Right(None, right));
     let handed = handed.iter().map(|(name, value)| match value {
         // `NODE_OPTIONS` affects the executed code as much as a word of the command does.
-        TextOrSecret::Text(text) => format!("{name}={text}"),
+        TextOrSecret::Text(text) => format!("{name}={}", item(text)),
         TextOrSecret::Secret(source) => format!("{name} from {}", source_text(source)),
     });
     let handed: Vec<_> = handed.collect();
@@ -276,13 +277,17 @@ fn secret_text(secret: &PluginSecret) -> String {
 fn source_text(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(variable) => format!("variable {variable}"),
-        SecretSource::File(path) => format!("file {}", path.display()),
-        SecretSource::Keyring(entry) => format!("keyring {entry}"),
+        SecretSource::File(path) => format!("file {}", item(&path.to_string_lossy())),
+        SecretSource::Keyring(entry) => format!("keyring {}", item(&entry.to_string())),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use haft_manifest::Manifest;
+
     use super::*;
 
     fn right(plugin_name: Option<&str>, text: &str) -> Request {
@@ -323,6 +328,19 @@ mod tests {
                 "{request}"
             );
         }
+    }
+
+    /// One variable with the text of two is another request.
+    #[test]
+    fn another_environment_of_a_server_is_more() {
+        let requests = |env: &str| {
+            let server = format!("[[mcp_servers]]\nname = \"s\"\ncommand = \"s\"\nenv = {{ {env} }}\n");
+            let manifest = Manifest::parse(&server, Path::new("program.toml")).unwrap();
+            manifest.mcp_servers.iter().flat_map(server_requests).collect::<Vec<_>>()
+        };
+        let agreed: Vec<String> =
+            requests("A = \"1, NODE_OPTIONS=2\"").iter().map(ToString::to_string).collect();
+        assert_eq!(more(&agreed, &requests("A = \"1\", NODE_OPTIONS = \"2\"")).len(), 1);
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! One permission that a program.toml requests, as one line, and the part of the file that needs it.
 
 use std::fmt;
+use std::path::Path;
 
-use haft_core::report::plain;
+use haft_core::report::{item, plain};
 use haft_manifest::{
     Argument, CallerProof, KeysAt, Network, ProcessGrant, ProcessSecret, SecretSource, TextOrSecret,
     is_credential,
@@ -113,7 +114,7 @@ pub(super) fn of_network(network: &Network) -> Option<Permission> {
     let Network { proxy, login, ca, no_proxy } = network;
     let proxy = proxy.as_ref()?;
     let login = login.as_ref().map(|source| format!(", with the login in {}", place(source)));
-    let ca = ca.as_ref().map(|file| format!(", which may show certificates of {}", file.value.display()));
+    let ca = ca.as_ref().map(|file| format!(", which may show certificates of {}", of_path(&file.value)));
     let further = [login, ca].into_iter().flatten().collect::<String>();
     let direct = no_proxy.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let direct = if direct.is_empty() { direct } else { format!(", but not {direct}") };
@@ -130,19 +131,24 @@ pub(super) fn shown(proof: &CallerProof) -> Option<String> {
         CallerProof::Jwt(rule) => {
             let keys = match &rule.keys {
                 KeysAt::Url(url) => format!("at {url}"),
-                KeysAt::File(file) => format!("in {}", file.display()),
+                KeysAt::File(file) => format!("in {}", of_path(file)),
             };
-            Some(format!("comes from {}, whose keys are {keys}", rule.issuer))
+            Some(format!("comes from {}, whose keys are {keys}", item(&rule.issuer)))
         }
     }
+}
+
+/// Returns a path as one item of a text.
+pub(super) fn of_path(path: &Path) -> String {
+    item(&path.to_string_lossy()).into_owned()
 }
 
 /// Returns the source of a secret, as text.
 pub(super) fn place(source: &SecretSource) -> String {
     match source {
         SecretSource::Env(name) => format!("${name}"),
-        SecretSource::File(path) => path.display().to_string(),
-        SecretSource::Keyring(entry) => format!("the keyring's {entry}"),
+        SecretSource::File(path) => of_path(path),
+        SecretSource::Keyring(entry) => format!("the keyring's {}", item(&entry.to_string())),
     }
 }
 

@@ -5,9 +5,10 @@ mod processes;
 
 use std::path::{Path, PathBuf};
 
-use super::permission::{Part, Permission, pinned, place, shown, values};
+use super::permission::{Part, Permission, of_path, pinned, place, shown, values};
 use haft_agent::provider;
 use haft_core::grant::{Root, SandboxMode};
+use haft_core::report::item;
 use haft_manifest::{
     AgentKind, AgentTool, BackendTable, Builtins, CallerTable, Component, GrantTable, Located, Manifest,
     McpServer, NatsLogin, NatsTable, NatsUrl, Package, Plugin, PluginSecret, Provider, Sandbox, SecretSource,
@@ -169,7 +170,7 @@ impl Finder<'_> {
         }
         self.granted(&part, name, (grant, config.as_ref(), secrets));
         let (from, is_fetched) = match &component.value {
-            Component::File(path) => (path.display().to_string(), false),
+            Component::File(path) => (of_path(path), false),
             Component::Url(from) | Component::Oci(from) => (from.clone(), true),
         };
         // The component of a plugin with rights is a part of the permission.
@@ -184,7 +185,7 @@ impl Finder<'_> {
         let part = Part::Package(name.as_str().to_owned());
         let (name, lock) = (name.as_str(), self.lock);
         let pin = pinned(lock, Kind::Package, name);
-        self.ask(part.clone(), format!("`{name}` from {}{pin}", source.value));
+        self.ask(part.clone(), format!("`{name}` from {}{pin}", item(&source.value.to_string())));
         // The server of the package is a process, to which denied paths of `[sandbox]` are closed too.
         let closed: &[_] = if source.value.is_foreign() { &self.manifest.sandbox.deny } else { &[] };
         let grant = GrantTable { deny: [&grant.deny[..], closed].concat(), ..grant.clone() };
@@ -274,15 +275,17 @@ impl Finder<'_> {
             target_tools: _,
         } = backend;
         let with = [
-            engine.map(|engine| format!(", by {}", engine.as_str())),
-            ssh_config.as_ref().map(|path| format!(", by {}", path.value.display())),
-            shell.as_ref().map(|shell| format!(", with {shell}")),
-            directory.as_ref().map(|directory| format!(", in {directory}")),
-            files.as_ref().map(|files| format!(", files in {}", files.join(", "))),
+            engine.filter(|_| ssh.is_none()).map(|engine| format!(", by {}", engine.as_str())),
+            ssh_config.as_ref().map(|path| format!(", by {}", of_path(&path.value))),
+            shell.as_ref().map(|shell| format!(", with {}", item(shell))),
+            directory.as_ref().map(|directory| format!(", in {}", item(directory))),
+            files.as_ref().map(|files| {
+                format!(", files in {}", files.iter().map(|file| item(file)).collect::<Vec<_>>().join(", "))
+            }),
         ];
         let with: String = with.into_iter().flatten().collect();
-        let place = ssh.as_ref().map(|ssh| ssh.value.clone());
-        let place = place.or_else(|| container.as_ref().map(|name| format!("the container {name}")));
+        let place = ssh.as_ref().map(|ssh| item(&ssh.value).into_owned());
+        let place = place.or_else(|| container.as_ref().map(|name| format!("the container {}", item(name))));
         if let Some(place) = place {
             self.ask(Part::Backend, format!("commands run on {place}{with}"));
         }
@@ -320,16 +323,16 @@ impl Finder<'_> {
                 format!(" with {} and {}", place(user), place(password))
             }
             NatsLogin::User(TextOrSecret::Text(user), password) => {
-                format!(" as {user} with {}", place(password))
+                format!(" as {} with {}", item(user), place(password))
             }
             NatsLogin::Token(source) | NatsLogin::Credentials(source) | NatsLogin::Nkey(source) => {
                 format!(" with {}", place(source))
             }
         });
-        let ca = ca.as_ref().map(|ca| format!(", trusts {}", ca.value.display()));
+        let ca = ca.as_ref().map(|ca| format!(", trusts {}", of_path(&ca.value)));
         let key = certificate
             .as_ref()
-            .map(|(own, key)| format!(", shows {} with the key in {}", own.display(), key.display()));
+            .map(|(own, key)| format!(", shows {} with the key in {}", of_path(own), of_path(key)));
         let prefix = prefix.as_ref().map(|prefix| format!(", prefix {}", prefix.as_str()));
         let with: String = [login, ca, key, prefix].into_iter().flatten().collect();
         let urls = urls.iter().map(NatsUrl::as_str).collect::<Vec<_>>().join(", ");
@@ -363,8 +366,8 @@ impl Finder<'_> {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
         let outside = resolved.filter_map(|path| match Root::resolve(Path::new("/"), &path) {
             Ok(root) if self.folder.as_ref().is_some_and(|folder| folder.contains(&root)) => None,
-            Ok(root) => Some(root.real().display().to_string()),
-            Err(_) => Some(path.display().to_string()),
+            Ok(root) => Some(of_path(root.real())),
+            Err(_) => Some(of_path(&path)),
         });
         outside.collect()
     }
@@ -376,6 +379,6 @@ impl Finder<'_> {
 
     fn paths(&self, paths: &[Located<PathBuf>]) -> String {
         let resolved = paths.iter().map(|path| self.manifest.resolve(&path.value, self.home));
-        resolved.map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+        resolved.map(|path| of_path(&path)).collect::<Vec<_>>().join(", ")
     }
 }

@@ -166,8 +166,8 @@ fn permits(own: &str) -> Vec<Permission> {
     permissions(&manifest, &Lock::default(), Path::new("/home/ada"))
 }
 
-/// A different start needs a different agreement: a server with the words of a command, further words of a command,
-/// another component with equal rights.
+/// A different right needs a different agreement: a server with the words of a command, further words of a command,
+/// another component with equal rights, one value with the text of two.
 #[test]
 fn another_right_is_another_line() {
     let command = "[[tools]]\nname = \"s\"\ndescription = \"d\"\ncommand = \"git log\"\n";
@@ -177,8 +177,27 @@ fn another_right_is_another_line() {
     let plugin = |file: &str| {
         format!("[[plugins]]\nname = \"s\"\ncomponent = {file:?}\n[plugins.grant]\nread = [\"/etc\"]\n")
     };
+    let files = |rights: &str| plugin("a.wasm") + rights;
+    let backend = |rights: &str| format!("[backend]\nssh = \"box\"\n{rights}\n");
+    let read = |paths: &str| format!("{server}[sandbox]\nread = [{paths}]\n");
+    let nats = |rights: &str| format!("[nats]\nurls = [\"tls://n.example\"]\n{rights}\n");
+    let login = |rights: &str| {
+        format!("[[mcp_servers]]\nname = \"s\"\nurl = \"https://s.example\"\noauth = {{ {rights} }}\n")
+    };
     let texts = |own: &str| permits(own).iter().map(|own| own.text().to_owned()).collect::<BTreeSet<_>>();
-    for (one, other) in [(command, server), (command, &argued), (&plugin("a.wasm"), &plugin("b.wasm"))] {
+    for (one, other) in [
+        (command, server),
+        (command, &argued),
+        (&plugin("a.wasm"), &plugin("b.wasm")),
+        (&files("deny = [\"/etc/a\", \"/etc/b\"]"), &files("deny = [\"/etc/a, /etc/b\"]")),
+        (&read("\"/a, but not /b\""), &(read("\"/a\"") + "deny = [\"/b\"]")),
+        (&backend("files = [\"/a, /b\"]"), &backend("files = [\"/a\", \"/b\"]")),
+        (&backend("shell = \"sh, in /a\""), &backend("shell = \"sh\"\ndirectory = \"/a\"")),
+        (&backend("engine = \"docker\""), &backend("ssh_config = \"docker\"")),
+        (&nats("token = { file = \"a, trusts b\" }"), &nats("token = { file = \"a\" }\nca = \"b\"")),
+        (&nats("token = { file = \"$A\" }"), &nats("token = { env = \"A\" }")),
+        (&login("client_id = \"a for b\""), &login("client_id = \"a\", scopes = [\"b\"]")),
+    ] {
         assert!(!texts(other).is_subset(&texts(one)), "{one} {other}");
     }
 }
