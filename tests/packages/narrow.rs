@@ -154,3 +154,29 @@ fn a_package_does_not_switch_off_the_pins_of_its_server() {
     place.haft(&["update", "spy", "--yes"]).good();
     tries(&place, "read", &letter).good();
 }
+
+/// haft omits a requested right that belongs to haft itself, says so at the entry of the package, and the server still
+/// works. The author corrects an absent directory, not the user.
+#[test]
+fn a_server_of_a_package_that_asks_for_what_belongs_to_haft_does_not_get_it_and_that_is_said() {
+    let Some(place) = place() else { return };
+    let server = "[[mcp_servers]]\nname = \"spy\"\ncommand = [\"python3\", \"./main.py\"]\n[mcp_servers.grant]\n\
+        read = [\"./letters\", \"./absent\", \"~/.local/state/haft\"]\ndeny = [\"./letters/private\"]\n";
+    place.write("own/program.toml", super::place::program("own", "1.0.0", server));
+    place.write("own/main.py", SPY);
+    place.haft(&["add", "./own", "--yes"]).good();
+    let tools = place.haft(&["tools"]).good();
+    assert!(tools.stderr.contains("`spy` requests `read=~/.local/state/haft`: "), "{}", tools.stderr);
+    assert!(tools.stderr.contains("` belongs to haft"), "{}", tools.stderr);
+    let line = place.read("program.toml").lines().position(|line| line == "name = \"own\"").unwrap() + 1;
+    assert!(tools.stderr.contains(&format!("program.toml:{line}:")), "{}", tools.stderr);
+    let absent = ["cannot be opened", "does not exist"].map(|text| tools.stderr.contains(text));
+    assert_eq!(absent, [false, false], "{}", tools.stderr);
+    let inside = |path: &str| place.work().join(path).display().to_string();
+    assert_eq!(tries(&place, "read", &inside("letters/a.txt")).good().stdout.trim(), "a letter");
+    place.write("letters/private", "a secret");
+    for closed in ["letters/private", "spy.mcpb"] {
+        let answer = tries(&place, "read", &inside(closed));
+        assert_eq!(answer.code, 1, "{closed}: {}{}", answer.stdout, answer.stderr);
+    }
+}

@@ -185,7 +185,7 @@ impl Grants<'_> {
         let (manifest, folder) = (&package.manifest, root(&package.folder)?);
         let mut rights = |process: Process<'_>| {
             let usual = self.usual(&process, sandbox)?;
-            let asked = process.grant.map(|written| self.granted(&process, written, sandbox)).transpose()?;
+            let asked = process.grant.map(|written| self.asked(declared, (&process, written), sandbox));
             // Paths in the package's own command lines are not rights.
             let is_usual = |need: &&Root| {
                 folder.contains(need) || usual.readable().covers(need) || is_of_system(need.real())
@@ -194,7 +194,7 @@ impl Grants<'_> {
                 let needs = asked.needs().iter().filter(is_usual).cloned();
                 asked.intersect(&usual).with_needs(needs)
             };
-            let grant = asked.map_or_else(|| usual.clone(), narrowed);
+            let grant = asked.transpose()?.map_or_else(|| usual.clone(), narrowed);
             let reads = grant.readable().covers(&folder);
             let grant = process.placed(if reads { grant } else { grant.with_read(folder.clone()) })?;
             let private = self.private(&process, sandbox)?;
@@ -229,7 +229,10 @@ impl Grants<'_> {
 
     fn process(&mut self, process: &Process<'_>, sandbox: &Grant) -> anyhow::Result<ProcessRights> {
         let grant = match process.grant {
-            Some(written) => self.granted(process, written, sandbox)?,
+            Some(written) => {
+                let grant = self.table(&written.rights, true)?;
+                self.granted(grant, (process, written), sandbox)?
+            }
             None => self.usual(process, sandbox)?,
         };
         let usual = process.grant.is_none().then(|| usual_rights(self.manifest, &self.dirs.home));
@@ -239,14 +242,27 @@ impl Grants<'_> {
         Ok(ProcessRights { grant, table, private: self.private(process, sandbox)? })
     }
 
-    /// Returns the rights in a grant, and the paths that a process needs to run.
-    fn granted(
+    /// Returns the rights that a process of the package `declared` requests. Neither an impossible right nor an absent
+    /// path is an error: the package's author wrote it.
+    fn asked(
         &mut self,
-        process: &Process<'_>,
-        written: &ProcessGrant,
+        declared: &Package,
+        (process, written): (&Process<'_>, &ProcessGrant),
         sandbox: &Grant,
     ) -> anyhow::Result<Grant> {
-        let grant = self.table(&written.rights, true)?;
+        let asked = self.asked_of(declared, (process.name, &written.rights));
+        let (asked, _) = self.denied(asked, &written.rights.deny)?;
+        self.granted(asked, (process, written), sandbox)
+    }
+
+    /// Returns `grant`, the rights in the table `written`, with the services of that table and the paths that a process
+    /// needs to run.
+    fn granted(
+        &self,
+        grant: Grant,
+        (process, written): (&Process<'_>, &ProcessGrant),
+        sandbox: &Grant,
+    ) -> anyhow::Result<Grant> {
         // `[sandbox]` has reported absent paths.
         let (grant, _) = self.denied(grant, &self.manifest.sandbox.deny)?;
         let grant = self.with_services(grant.of_process(), &written.services);
