@@ -149,15 +149,16 @@ fn an_attestation_of_other_bytes_says_nothing() {
     );
 }
 
-fn wheel(text: &str) -> Vec<u8> {
-    let info = "haft_signed-1.2.dist-info";
+fn wheel(version: &str, text: &str) -> Vec<u8> {
+    let info = format!("haft_signed-{version}.dist-info");
     let file = |name: &str| format!("{info}/{name}");
     let record =
         ["METADATA", "WHEEL", "entry_points.txt", "RECORD"].map(|name| format!("{info}/{name},,\n")).concat();
     let module = format!("{PYTHON}# {text}\n");
+    let metadata = format!("Metadata-Version: 2.1\nName: haft-signed\nVersion: {version}\n");
     zip(&[
         ("haft_signed/__init__.py", module.as_bytes()),
-        (&file("METADATA"), b"Metadata-Version: 2.1\nName: haft-signed\nVersion: 1.2\n"),
+        (&file("METADATA"), metadata.as_bytes()),
         (&file("WHEEL"), b"Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n"),
         (&file("entry_points.txt"), b"[console_scripts]\nhaft-signed = haft_signed:main\n"),
         (&file("RECORD"), format!("haft_signed/__init__.py,,\n{record}").as_bytes()),
@@ -173,17 +174,18 @@ fn provenance(bundle: &Value) -> Value {
         "envelope": { "statement": envelope["payload"], "signature": envelope["signatures"][0]["sig"] } }] }] })
 }
 
-/// An index with these wheels of one version, and the provenance of each.
+/// An index with these wheels, and the provenance of each. Version 1.3 is of a later year than any test.
 fn pypi(files: Vec<(&'static str, Vec<u8>, Option<Value>)>) -> Server {
     serving(move |path, host| {
         if path == "/simple/haft-signed/" {
             let listed = |(name, bytes, provenance): &(&str, Vec<u8>, Option<Value>)| {
+                let year = if name.contains("-1.3-") { 2999 } else { 2025 };
                 let url = provenance.as_ref().map(|_| format!("http://{host}/integrity/{name}"));
                 json!({ "filename": name, "url": format!("http://{host}/files/{name}"), "provenance": url,
-                    "hashes": { "sha256": sha256(bytes) }, "upload-time": "2025-01-01T00:00:00Z" })
+                    "hashes": { "sha256": sha256(bytes) }, "upload-time": format!("{year}-01-01T00:00:00Z") })
             };
             let files: Vec<Value> = files.iter().map(listed).collect();
-            let page = json!({ "meta": { "api-version": "1.3" }, "name": "haft-signed", "versions": ["1.2"], "files": files });
+            let page = json!({ "meta": { "api-version": "1.3" }, "name": "haft-signed", "versions": ["1.2", "1.3"], "files": files });
             return Some(("application/vnd.pypi.simple.v1+json", page.to_string().into_bytes()));
         }
         let (_, bytes, provenance) = files.iter().find(|(name, ..)| path.ends_with(name))?;
@@ -206,7 +208,7 @@ fn who_published_a_package_of_pypi_is_verified_and_pinned() {
     let of = |bytes: &[u8]| {
         Some(provenance(&instance.attest(&holder, publish, &json!({ "sha256": sha256(bytes) }))))
     };
-    let (one, other) = (wheel("one"), wheel("other"));
+    let (one, other) = (wheel("1.2", "one"), wheel("1.2", "other"));
     let names = ["haft_signed-1.2-py3-none-any.whl", "haft_signed-1.2-1-py3-none-any.whl"];
     let add = ["add", "pypi:haft-signed==1.2", "--yes"];
     // The installer could choose the wheel without an attestation.
@@ -229,4 +231,30 @@ fn who_published_a_package_of_pypi_is_verified_and_pinned() {
     // Another machine fetches the pinned content.
     std::fs::remove_dir_all(place.store()).unwrap();
     haft(&place, &attested, &["add"]).good();
+}
+
+/// Another machine installs the dependencies of a bundle as of the bundle's first installation.
+#[test]
+fn a_bundle_keeps_its_dependencies_when_they_have_later_versions() {
+    if !has("uv") || !has("python3") {
+        return;
+    }
+    let place = Place::new();
+    let manifest = json!({ "manifest_version": "0.4", "name": "user", "version": "2.0.0", "description": "Tells",
+        "author": { "name": "Ada" }, "server": { "type": "uv", "entry_point": "main.py" } });
+    let project = "[project]\nname = \"user\"\nversion = \"2.0.0\"\ndependencies = [\"haft-signed\"]\n";
+    let files = [
+        ("manifest.json", manifest.to_string()),
+        ("pyproject.toml", project.to_owned()),
+        ("main.py", "import haft_signed\nhaft_signed.main()\n".to_owned()),
+    ];
+    place.write("user.mcpb", zip(&files.each_ref().map(|(name, text)| (*name, text.as_bytes()))));
+    let old = ("haft_signed-1.2-py3-none-any.whl", wheel("1.2", "old"), None);
+    let new = ("haft_signed-1.3-py3-none-any.whl", wheel("1.3", "new"), None);
+    haft(&place, &pypi(vec![old.clone()]), &["add", "./user.mcpb", "--yes"]).good();
+    let pins = place.read("program.lock");
+    std::fs::remove_dir_all(place.store()).unwrap();
+    haft(&place, &pypi(vec![old, new]), &["add"]).good().ends(0, "fetched `user`");
+    assert_eq!(place.read("program.lock"), pins);
+    place.haft(&["call", "mcp__user__tell", "{}"]).good();
 }

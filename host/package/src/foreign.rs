@@ -40,7 +40,8 @@ pub struct SecretField {
 /// A package made from a server.
 #[derive(Debug, Default)]
 pub(super) struct Made {
-    /// The version and the time of its resolution: a later fetch of this version ignores newer dependencies.
+    /// The version and the time of its resolution: a later fetch of this version ignores newer dependencies. `None` for
+    /// a bundle that contains its dependencies.
     pub(super) resolved: Option<String>,
     /// See [`crate::Fetched::notes`].
     pub(super) notes: Vec<String>,
@@ -60,9 +61,7 @@ pub(super) async fn make(
             npm::make(foreign, (name, version.as_deref()), &now, tree, fetching).await?
         }
         Origin::Pypi(name, _) => pypi::make(foreign, name, tree, fetching).await?,
-        Origin::File(_) | Origin::Url(_) => {
-            Made { notes: bundle::make(foreign, tree, fetching).await?, ..Made::default() }
-        }
+        Origin::File(_) | Origin::Url(_) => bundle::make(foreign, tree, fetching).await?,
     };
     Ok(Made { resolved: made.resolved.map(|version| format!("{version}{AS_OF}{now}")), ..made })
 }

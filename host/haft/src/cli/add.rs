@@ -185,26 +185,37 @@ impl Add {
         if !self.agreed_to_lock(session, terminal).await? {
             return Ok(Exit::Declined);
         }
-        let (mut fetched, mut exit) = (Vec::new(), Exit::Success);
+        let (mut fetched, mut is_declined, mut has_failed) = (Vec::new(), false, false);
         // Content that another program installed is registered for this program too.
         session.installer().register().map_err(install_error)?;
         let (here, full_command) = (std::env::current_dir()?, "haft add --full".to_owned());
         let consent = TerminalConsent { rights: &self.rights, terminal, session, here, full_command };
         for entry in session.project.entries() {
-            match session.installer().restore(&entry, &consent).await.map_err(install_error)? {
-                Restored::Present | Restored::Unpinned => {}
-                restored @ (Restored::Fetched | Restored::Adopted) => {
+            match session.installer().restore(&entry, &consent).await {
+                Ok(Restored::Present | Restored::Unpinned) => {}
+                Ok(restored @ (Restored::Fetched | Restored::Adopted)) => {
                     let word = if restored == Restored::Fetched { "fetched" } else { "installed" };
                     terminal.message(format_args!("{word} `{}`", entry.name));
                     fetched.push(entry.name.to_string());
                 }
-                Restored::Declined => exit = Exit::Declined,
-                Restored::OtherSource => {
+                Ok(Restored::Declined) => is_declined = true,
+                Ok(Restored::OtherSource) => {
                     warn_of_other_source(&entry, terminal);
-                    exit = Exit::Declined;
+                    is_declined = true;
+                }
+                // A failed entry does not prevent others.
+                Err(error) => {
+                    let what = format!("`{}` was not installed", entry.name);
+                    terminal.fail(&install_error(error).context(what));
+                    has_failed = true;
                 }
             }
         }
+        let exit = match (has_failed, is_declined) {
+            (true, _) => Exit::Failure,
+            (false, true) => Exit::Declined,
+            (false, false) => Exit::Success,
+        };
         if terminal.json {
             terminal.json(&json!({ "fetched": fetched }))?;
         } else if fetched.is_empty() && exit == Exit::Success {

@@ -14,7 +14,7 @@ use haft_manifest::TextOrSecret;
 use self::manifest::{Kind, Manifest};
 use self::settings::Settings;
 use super::written::{Server, put, read_json};
-use super::{ForeignError, pypi, semantic};
+use super::{ForeignError, Made, pypi, semantic};
 use crate::listing::io_error;
 use crate::{Fetching, Foreign};
 
@@ -27,12 +27,12 @@ const START: &str = "start.sh";
 /// The variable of the folder that the bundle is unpacked to.
 const FOLDER: &str = "${__dirname}";
 
-/// Creates a package from an unpacked bundle. Returns notes for the user.
+/// Creates a package from an unpacked bundle; see [`Made`]; its version alone is resolved, if it has dependencies.
 pub(super) async fn make(
     foreign: &Foreign,
     tree: &Path,
     fetching: &Fetching<'_>,
-) -> Result<Vec<String>, ForeignError> {
+) -> Result<Made, ForeignError> {
     let manifest: Manifest = read_json(tree, MANIFEST)?;
     manifest.check()?;
     let settings = Settings::new(&manifest, foreign, fetching.home, fetching.asks)?;
@@ -56,9 +56,11 @@ pub(super) async fn make(
         command.extend(settings.words(&own(tree, word)?)?);
     }
     let env = environment(&settings, &run.env, tree, &mut command)?;
+    let version = semantic(&manifest.version);
+    let resolved = (manifest.server.kind == Kind::Uv).then(|| version.to_string());
     let server = Server {
         name: manifest.name.clone(),
-        version: semantic(&manifest.version),
+        version,
         description: Some(manifest.description.clone()),
         author: Some(manifest.author.name.clone()),
         license: manifest.license.clone(),
@@ -66,7 +68,7 @@ pub(super) async fn make(
         env,
     };
     server.write(tree)?;
-    Ok(notes)
+    Ok(Made { resolved, notes, ..Made::default() })
 }
 
 /// Returns the program that starts the server: its own file, which becomes executable, or a program on PATH.

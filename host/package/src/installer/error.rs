@@ -115,7 +115,7 @@ impl InstallError {
                 "`--as NAME` installs it under another name; the names of its plugins then start with that \
                  name"
             }
-            Self::ChangedInPlace { name, .. } => {
+            Self::ChangedInPlace { name, .. } | Self::OtherContent(name) => {
                 return Some(format!("`haft update {name}` shows the new content and asks"));
             }
             Self::OtherTools(name) => {

@@ -33,7 +33,8 @@ impl<'a> Settings<'a> {
     ) -> Result<Self, ForeignError> {
         let fields = &manifest.user_config;
         let is_known = |key: &String| {
-            fields.contains_key(key) || key == "scripts" && manifest.server.kind == super::Kind::Uv
+            fields.contains_key(key)
+                || matches!(key.as_str(), "scripts" | "before") && manifest.server.kind == super::Kind::Uv
         };
         if let Some((key, _)) = foreign.settings.iter().find(|(key, _)| !is_known(key)) {
             return Err(ForeignError::Setting { key: key.clone(), known: fields.keys().cloned().collect() });

@@ -54,8 +54,8 @@ async fn made(manifest: &Value, settings: &str) -> Result<(tempfile::TempDir, Ve
         confiner: &confiner,
         grants: &crate::FetchGrants { fetch: Grant::none(), build: Grant::none() },
     };
-    let notes = make(&foreign, tree.path(), &fetching).await.map_err(|error| error.to_string())?;
-    Ok((tree, notes))
+    let made = make(&foreign, tree.path(), &fetching).await.map_err(|error| error.to_string())?;
+    Ok((tree, made.notes))
 }
 
 fn program(tree: &tempfile::TempDir) -> toml::Table {
@@ -92,6 +92,7 @@ async fn what_is_missing_or_wrong_is_named_and_a_secret_is_not() {
             "#dirs=.&other=1",
             "it has no setting `other`; its settings are `api_key`, `dirs`, `limit`, `nothing`",
         ),
+        ("#dirs=.&before=2026-01-01T00:00:00Z", "it has no setting `before`"),
         ("#dirs=.&limit=101", "`limit` is not usable: expected a number within its limits"),
         ("#dirs=.&limit=NaN", "`limit` is not usable"),
         ("#dirs=.&nothing=1", "`nothing` is not usable: expected `true` or `false`"),
