@@ -2,9 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::cli::{Answer, Home};
 
@@ -243,6 +243,42 @@ fn a_host_without_tmux_runs_commands_and_leaves_none_behind() {
     let refused = shims.call(&["--ssh", "me@host", "--tmux"], "true");
     assert_eq!(refused.code, 3);
     assert!(refused.stderr.contains("tmux is not installed on ssh:me@host"), "{}", refused.stderr);
+}
+
+/// The haft of a host confines the files that are read and written there as it confines commands.
+#[test]
+fn sb_on_a_host_with_a_haft_files_are_confined_by_it() {
+    let shims = Shims::new().with("ssh", SSH);
+    symlink(env!("CARGO_BIN_EXE_haft"), shims.programs.join("haft")).unwrap();
+    for name in ["true", "mkdir", "find", "id"] {
+        symlink(haft::lookup::find_on_path(name).unwrap(), shims.programs.join(name)).unwrap();
+    }
+    let home = shims.home.work().parent().unwrap().canonicalize().unwrap();
+    let there = home.join("there");
+    fs::create_dir(&there).unwrap();
+    let target = |directory: &Path| {
+        let text = format!(
+            "[program]\nname = \"p\"\nversion = \"0.1.0\"\n[backend]\nssh = \"me@host\"\ntmux = false\ndirectory = {directory:?}\n"
+        );
+        shims.home.write("program.toml", &text);
+    };
+    let call = |tool: &str, arguments: Value| shims.haft(&["call", tool, &arguments.to_string()]);
+    target(&there);
+    let written = call("write_file", json!({ "path": "new/file", "content": "two\nlines" }));
+    assert_eq!(written.code, 0, "{}", written.stderr);
+    assert_eq!(fs::read_to_string(there.join("new/file")).unwrap(), "two\nlines");
+    assert_eq!(call("read_file", json!({ "path": "new/file" })).stdout, "two\nlines\n");
+    let outside = home.join("outside");
+    let refused = call("write_file", json!({ "path": outside, "content": "x" }));
+    assert!(refused.stderr.contains("its directory may not be written"), "{}", refused.stderr);
+    assert!(!outside.exists());
+    let login = home.join(".netrc");
+    fs::write(&login, "machine a login b").unwrap();
+    let refused = call("read_file", json!({ "path": login }));
+    assert!(refused.stderr.contains("permission denied"), "{} {}", refused.stdout, refused.stderr);
+    target(&there.join("none"));
+    let refused = call("read_file", json!({ "path": "file" }));
+    assert!(refused.stderr.contains("it is `directory` in `[backend]`"), "{}", refused.stderr);
 }
 
 /// BE05: `--tmux` without tmux on this machine is refused.

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use haft::backend::CommandEnd;
+use serde_json::json;
 
 use super::host_context::{Bed, Kind, session, ssh, ssh_to, variable};
 use crate::common::wait::{eventually, within};
@@ -146,7 +147,7 @@ async fn a_host_with_tmux_gets_a_pane_unless_it_is_not_wanted() {
     bed.backend.close().await;
 }
 
-/// haft on the host confines commands there; without it haft reports that commands are not confined.
+/// haft on the host confines commands and files there; without it haft reports that commands are not confined.
 #[tokio::test(flavor = "multi_thread")]
 async fn sb_on_a_host_with_a_haft_commands_are_confined_by_it() {
     let Some(kind) = ssh() else { return };
@@ -158,16 +159,26 @@ async fn sb_on_a_host_with_a_haft_commands_are_confined_by_it() {
     assert!(said.contains("not confined by haft") && said.contains("account on `box`"), "{said}");
     bed.backend.close().await;
     std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_haft"), Path::new(&bin).join("haft")).unwrap();
+    // The state of the host's haft is closed to tools.
+    let state = Path::new(&std::env::var_os("HOME").unwrap()).join(".local/state/haft");
+    let path = state.join("written-by-a-test");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(&path, "x").unwrap();
     let bed = Bed::tried(&kind).await;
     let done = match &bed {
         Ok(bed) => {
-            Some((bed.backend.confinement(), bed.run("touch /etc/written-by-a-test; echo $?; pwd").await))
+            let ran = bed.run("touch /etc/written-by-a-test; echo $?; pwd").await;
+            let read = bed.call("read_file", json!({ "path": path })).await;
+            Some((bed.backend.confinement(), ran, read))
         }
         Err(_) => None,
     };
     fs::remove_file(Path::new(&bin).join("haft")).unwrap();
-    let (said, done) = done.expect("not connected");
+    fs::remove_file(&path).unwrap();
+    let (said, done, read) = done.expect("not connected");
     assert!(said.contains("confined on `box` by the installed haft"), "{said}");
     assert!(done.output.starts_with(b"1\n"), "{done:?}");
     assert!(!Path::new("/etc/written-by-a-test").exists());
+    let refused = read.unwrap_err().to_string();
+    assert!(refused.contains("its directory does not exist or cannot be entered"), "{refused}");
 }

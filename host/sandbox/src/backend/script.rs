@@ -36,12 +36,14 @@ pub(crate) struct Script {
     pub(crate) text: String,
     /// The first line of both streams, and the start of the status line.
     pub(crate) nonce: String,
+    /// The line before the script, with which the target's shell becomes the shell that runs the script; empty for none.
+    entry: String,
 }
 
 impl Script {
     pub(crate) fn new() -> Result<Self, ProcessError> {
         let nonce = unguessable()?;
-        Ok(Self { text: String::new(), nonce: nonce.clone() }.with("nonce", &nonce))
+        Ok(Self { text: String::new(), nonce: nonce.clone(), entry: String::new() }.with("nonce", &nonce))
     }
 
     /// Sets the variable `haft_NAME`.
@@ -59,25 +61,43 @@ impl Script {
         self
     }
 
+    /// Has the script run by a shell that the command prefix `wrapper` starts in `directory`, which is empty for the
+    /// target's default.
+    #[must_use]
+    pub(crate) fn wrapped(mut self, wrapper: &str, directory: &str) -> Self {
+        let (nonce, boot) = (&self.nonce, quoted(BOOT));
+        let directory = quoted(if directory.is_empty() { "." } else { directory });
+        self.entry = line(&format!(
+            "cd -- {directory} 2>/dev/null || {{ echo {nonce}; echo '{nonce} !directory'; exit; }} >&2
+            exec {wrapper} sh -c {boot}"
+        ));
+        self
+    }
+
     /// Returns the text with a prefix that prints the nonce on both streams: start-up files of a login shell
     /// may have printed something before.
     fn announced(&self) -> String {
-        let Self { text, nonce } = self;
+        let Self { text, nonce, .. } = self;
         format!("echo {nonce}; echo {nonce} >&2\n{text}")
     }
 
     /// Returns the first bytes of standard input, if no data follows.
     pub(crate) fn alone(&self) -> Vec<u8> {
         let text = self.announced();
-        format!("eval \"$(head -c {})\"\n{text}", text.len()).into_bytes()
+        format!("{}eval \"$(head -c {})\"\n{text}", self.entry, text.len()).into_bytes()
     }
 
     /// Returns the first bytes of standard input, if data follows: one line, since a shell reads a line byte by
     /// byte and consumes nothing after it.
     pub(crate) fn before_data(&self) -> Vec<u8> {
-        let escaped = self.announced().replace('\\', "\\\\").replace('\n', "\\n");
-        format!("eval \"$(printf %b {})\"\n", quoted(&escaped)).into_bytes()
+        format!("{}{}", self.entry, line(&self.announced())).into_bytes()
     }
+}
+
+/// Returns one line that runs `text`.
+fn line(text: &str) -> String {
+    let escaped = text.replace('\\', "\\\\").replace('\n', "\\n");
+    format!("eval \"$(printf %b {})\"\n", quoted(&escaped))
 }
 
 /// Quotes `value` as one word, for any shell with single quotes.

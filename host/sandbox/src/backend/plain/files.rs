@@ -1,6 +1,6 @@
 //! Files on a target, read and written by a script that runs there, without the pane. The target checks access
-//! by the resolved path; the confinement of a model's commands (the sandbox, the container, the account)
-//! applies to these scripts too. Refuses devices, pipes and other special files.
+//! by the resolved path; the confinement of a model's commands (the sandbox, the container, the account, the
+//! haft of another host) applies to these scripts too. Refuses devices, pipes and other special files.
 
 use std::time::Duration;
 
@@ -96,8 +96,11 @@ impl Plain {
             return Err(self.file_failed(action, path, "a path has at least one character and no NUL"));
         }
         let script = Script::new()?;
-        let judge = self.judge(action);
-        Ok(script.with("path", path).with("directory", &self.directory).then(FILE).then(&judge))
+        let script = match self.exec().as_str() {
+            "" => script.with("directory", &self.directory),
+            wrapper => script.wrapped(wrapper, &self.directory).with("directory", ""),
+        };
+        Ok(script.with("path", path).then(FILE).then(&self.judge(action)))
     }
 
     /// Returns the shell function that ends the script if access is denied.
