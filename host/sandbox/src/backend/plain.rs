@@ -143,3 +143,53 @@ impl Backend for Plain {
         self.transport.close().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::remote_script::Nowhere;
+    use crate::backend::transport::Line;
+    use haft_core::grant::Grant;
+    use haft_core::tool::Own;
+
+    /// Only a hanging test reaches this.
+    const HANG: Duration = Duration::from_mins(5);
+
+    /// A target all of whose slots are in use.
+    #[derive(Debug)]
+    struct Full;
+
+    #[async_trait]
+    impl Transport for Full {
+        fn name(&self) -> String {
+            "full".into()
+        }
+
+        fn kind(&self) -> &'static str {
+            "full"
+        }
+
+        fn confinement(&self) -> String {
+            String::new()
+        }
+
+        async fn line(&self, _: RunAs<'_>) -> Result<Line, BackendError> {
+            std::future::pending().await
+        }
+
+        async fn lost(&self, words: &str) -> String {
+            words.to_owned()
+        }
+    }
+
+    /// A command that gets no slot is given up at its time limit, and is not started later.
+    #[tokio::test]
+    async fn a_command_waits_for_a_slot_within_its_time_limit() {
+        let plain = Plain::new(Arc::new(Full), &BackendConfig::default());
+        let (owner, grant) = (Own::default(), Grant::none());
+        let context = owner.context(&grant);
+        let ended = plain.run("true", Duration::ZERO, Arc::new(Nowhere), &context);
+        let ended = tokio::time::timeout(HANG, ended).await.expect("it waits past its time limit").unwrap();
+        assert_eq!(ended.how, CommandEnd::TimedOut("full"));
+    }
+}

@@ -54,7 +54,11 @@ pub(crate) async fn run(
     out: &dyn OutputSink,
     stop: &CancellationToken,
 ) -> Result<Report, BackendError> {
-    let line = transport.line(run_as).await?;
+    let line = tokio::select! {
+        biased;
+        () = stop.cancelled() => return Ok(Report::Stopped),
+        line = transport.line(run_as) => line?,
+    };
     let captured = Captured::new(&script.nonce, out);
     let mut process = RemoteScript::start(line, script, data).await?;
     let is_over = tokio::select! {
