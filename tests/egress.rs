@@ -9,7 +9,7 @@ mod ways;
 use std::io::{Read, Write};
 use std::net::{TcpListener, UdpSocket};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -19,7 +19,8 @@ use haft::grant::{Grant, Root, SandboxMode};
 use haft::native::bash::Bash;
 use serde_json::{Value, json};
 
-use crate::cli::Home;
+use crate::cli::{Answer, Home};
+use crate::common::same_environment;
 use crate::workspace::{Workspace, confiner};
 
 const PROGRAMS: &str = include_str!("egress/programs.py");
@@ -223,4 +224,48 @@ fn the_bytes_of_each_connection_are_on_record() {
     };
     // TCP counts the end of the other side, which may arrive before the kernel's report.
     assert!((0..=3).any(|ends| lines.contains(&line(ends))), "{lines}");
+}
+
+/// The output of haft where a file of `/proc` is covered, as in many containers. The kernel then refuses a new process
+/// table. `None` if namespaces are not available.
+fn with_covered_processes(home: &Home, arguments: &[&str]) -> Option<Answer> {
+    let own = ["--user", "--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"];
+    let covered = |program: &str| {
+        let mut command = Command::new("unshare");
+        let script = format!("mount --bind /dev/null /proc/version && {program}");
+        command.args(own).args(["sh", "-c", &script]).current_dir(home.work()).stdin(Stdio::null());
+        command
+    };
+    if !covered("true").status().is_ok_and(|status| status.success()) {
+        eprintln!("SKIPPED: there are no namespaces of mounts and processes");
+        return None;
+    }
+    let haft = home.command(arguments);
+    let mut command = covered("\"$0\" \"$@\"");
+    same_environment(&haft, command.arg(haft.get_program()).args(haft.get_args()));
+    Some(Answer::from(command.output().unwrap()))
+}
+
+/// A connection that cannot be handed over is refused with the reason, and is never taken for one.
+#[test]
+fn where_processes_are_covered_a_host_is_refused() {
+    let (open, _) = granted();
+    let home = Home::new();
+    let why = "single hosts (`hosts`) need a process table of their own; parts of `/proc` are covered here";
+    home.write(
+        "program.toml",
+        &format!("[program]\nname = \"p\"\nversion = \"0.1.0\"\n[sandbox]\nhosts = [\"{}\"]\n", host(open)),
+    );
+    let line = format!("exec 3<>/dev/tcp/127.0.0.1/{open} && head -c 5 <&3");
+    let line = json!({ "command": line }).to_string();
+    assert_eq!(home.haft(&["call", "bash", &line]).stdout.trim_end(), "hello");
+    let Some(refused) = with_covered_processes(&home, &["call", "bash", &line]) else { return };
+    assert!(refused.code != 0 && refused.stderr.contains(why), "{} {}", refused.stdout, refused.stderr);
+    let doctor = with_covered_processes(&home, &["--json", "doctor"]).unwrap();
+    let doctor: Value = serde_json::from_str(&doctor.stdout).unwrap();
+    let told = doctor["sandbox"]["self_test"]["done"]["unheld_hosts"].as_str().unwrap_or_default();
+    assert!(told.ends_with(why), "{doctor:#}");
+    home.write("program.toml", "[program]\nname = \"p\"\nversion = \"0.1.0\"\n");
+    let other = json!({ "command": "echo done" }).to_string();
+    assert_eq!(with_covered_processes(&home, &["call", "bash", &other]).unwrap().stdout.trim_end(), "done");
 }

@@ -43,6 +43,7 @@ pub async fn run(confiner: &Confiner, data: &Path, state: &Path) -> Result<SelfT
     }
     let layers = confiner.layers();
     let findings = ATTEMPTS.iter().map(|attempt| finding(attempt, &tried, &fixture, layers));
+    let _host = fixture.answer().map_err(failed)?;
     let of_hosts = findings_of_hosts(confiner, &fixture, Brief { has_hosts: true, ..brief }).await;
     let unheld_hosts = of_hosts.iter().find_map(unheld);
     Ok(SelfTest { findings: findings.chain(of_hosts).collect(), unheld_hosts, took: started.elapsed() })
@@ -71,7 +72,11 @@ async fn findings_of_hosts(confiner: &Confiner, fixture: &Fixture, brief: Brief)
         ATTEMPTS_ON_HOSTS.iter().map(finding).collect()
     };
     let Some(grant) = fixture.grant_of_hosts() else { return Vec::new() };
-    match answers(confiner, &brief, &grant).await {
+    let answers = match confiner.probe(&grant).await {
+        Ok(_) => answers(confiner, &brief, &grant).await,
+        Err(error) => Err(ProcessError::from(error).into()),
+    };
+    match answers {
         Ok(answers) => {
             let layers = confiner.layers();
             ATTEMPTS_ON_HOSTS.iter().map(|attempt| finding(attempt, &answers, fixture, layers)).collect()

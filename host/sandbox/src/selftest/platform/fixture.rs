@@ -13,6 +13,8 @@ use std::time::{Duration, SystemTime};
 use rustix::fs::{FlockOperation, OFlags, flock, getxattr};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use tempfile::{Builder, TempDir};
+use tokio::io::AsyncWriteExt as _;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::raw;
 use super::tried::Brief;
@@ -123,6 +125,19 @@ impl Fixture {
     pub(super) fn grant_of_hosts(&self) -> Option<Grant> {
         let host = format!("127.0.0.1:{}", number(&self.ports[0])).parse().ok()?;
         Some(self.grant.clone().with_network(false).with_child_host(host))
+    }
+
+    /// Sends a byte on each connection to the granted port, as long as the returned value lives.
+    pub(super) fn answer(&self) -> io::Result<AbortOnDropHandle<()>> {
+        let listener = tokio::net::TcpListener::from_std(self.ports[0].try_clone()?)?;
+        Ok(AbortOnDropHandle::new(tokio::spawn(async move {
+            let mut open = Vec::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                // The attempt that opened the connection may have ended.
+                let _ = stream.write_all(b"x").await;
+                open.push(stream);
+            }
+        })))
     }
 
     pub(super) fn was_entered(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Attempts of a process that is granted one host, a port of this machine: to reach the port beside it.
 
-use std::io;
+use std::io::{self, Read as _, Write as _};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -10,8 +10,12 @@ use super::tried::Brief;
 use crate::confine::sys::platform as sys;
 use crate::selftest::Outcome;
 
+/// Returns a connection to the granted host, which carries bytes in both directions.
 fn granted(brief: &Brief) -> io::Result<OwnedFd> {
-    Ok(TcpStream::connect((Ipv4Addr::LOCALHOST, brief.granted))?.into())
+    let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, brief.granted))?;
+    stream.write_all(b"x")?;
+    stream.read_exact(&mut [0])?;
+    Ok(stream.into())
 }
 
 /// The start of the reason why not even the granted host is reached.

@@ -9,7 +9,7 @@ use std::io::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::Errno;
 use rustix::mount::{
@@ -52,7 +52,7 @@ pub(super) fn arrange(policy: &Policy) -> Result<()> {
         None => Vec::new(),
     };
     writable.into_iter().try_for_each(Copy::put)?;
-    processes()?;
+    processes(!policy.hosts.is_empty())?;
     let covers = devices(&policy.files)?;
     pin(policy)?;
     for (path, opened) in policy.hidden.iter().zip(opened) {
@@ -106,11 +106,18 @@ fn open(path: &Path) -> Result<Option<OwnedFd>> {
 }
 
 /// Mounts a new process table. In a container parts of `/proc` may be covered, in which case the kernel refuses
-/// a new one; the old one shows other processes, but gives no access to them.
-fn processes() -> Result<()> {
+/// a new one. The old one shows other processes, but gives no access to them, and has other numbers than the
+/// watcher knows, with which it would not find the sockets of a command: then a new one `is_needed`.
+fn processes(is_needed: bool) -> Result<()> {
     let mount = match new("proc", &[], MountAttrFlags::MOUNT_ATTR_NOSUID | MountAttrFlags::MOUNT_ATTR_NODEV) {
         Ok(mount) => mount,
-        Err(Errno::PERM) => return Ok(()),
+        Err(Errno::PERM) => {
+            ensure!(
+                !is_needed,
+                "single hosts (`hosts`) need a process table of their own; parts of `/proc` are covered here"
+            );
+            return Ok(());
+        }
         Err(error) => return Err(error).context("cannot make a process table"),
     };
     let place = open("/proc".as_ref())?.context("there is no `/proc`")?;

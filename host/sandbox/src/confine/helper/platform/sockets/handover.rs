@@ -112,6 +112,9 @@ pub(super) fn hand_over(
         rustix::fs::fcntl_setfl(connected, OFlags::empty())?;
     }
     let numbers = Numbers::find(call, socket)?;
+    if numbers.copies.is_empty() {
+        return Err(Errno::BADF);
+    }
     for copy in &numbers.copies {
         let registered = numbers.registrations(call, *copy);
         let place = (*copy, is_closed_on_exec(call.process, *copy));
