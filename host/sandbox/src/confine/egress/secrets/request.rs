@@ -151,15 +151,21 @@ fn in_header<'h>(
     used: &mut Used<'h>,
 ) -> Option<String> {
     let text = std::str::from_utf8(value.as_bytes()).ok()?;
-    let basic = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"));
-    match basic.filter(|_| *name == AUTHORIZATION) {
-        Some((scheme, login)) => {
-            let login = BASE64_STANDARD.decode(login.trim()).ok()?;
-            let login = swapped(std::str::from_utf8(&login).ok()?, held, str::to_owned, used)?;
-            Some(format!("{scheme} {}", BASE64_STANDARD.encode(login)))
-        }
-        None => swapped(text, held, str::to_owned, used),
+    if *name == AUTHORIZATION
+        && let Some(login) = in_login(text, held, used)
+    {
+        return Some(login);
     }
+    swapped(text, held, str::to_owned, used)
+}
+
+/// Returns the encoded login of the scheme `Basic` with secrets; `None` if it has no placeholder. A placeholder may also be
+/// the whole encoded login, and looks like one.
+fn in_login<'h>(text: &str, held: &[&'h Held], used: &mut Used<'h>) -> Option<String> {
+    let (scheme, login) = text.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("basic"))?;
+    let login = BASE64_STANDARD.decode(login.trim()).ok()?;
+    let login = swapped(std::str::from_utf8(&login).ok()?, held, str::to_owned, used)?;
+    Some(format!("{scheme} {}", BASE64_STANDARD.encode(login)))
 }
 
 /// Returns `text` with secrets, each in the form `written`; `None` without a placeholder.
@@ -175,4 +181,41 @@ fn swapped<'h>(
         text.replace(&held.placeholder, &written(held.secret.value.expose_secret()))
     };
     (!found.is_empty()).then(|| found.iter().fold(text.to_owned(), swap))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::confine::egress::secrets::placeholder;
+    use haft_core::grant::HostSecret;
+
+    fn swapped_authorization(held: &Held, value: &str) -> String {
+        let request = Request::get("https://a.test/").header(AUTHORIZATION, value);
+        let mut parts = request.body(()).unwrap().into_parts().0;
+        let used = swap(&mut parts, &[held]).unwrap();
+        assert_eq!(used.into_iter().collect::<Vec<_>>(), ["key"], "{value}");
+        parts.headers[AUTHORIZATION].to_str().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_placeholder_is_a_password_or_the_whole_encoded_login() {
+        let [own, other] = ["me:a password", "you:c"].map(|login| BASE64_STANDARD.encode(login));
+        let secret = HostSecret {
+            name: "key".into(),
+            hosts: Vec::new(),
+            allow: Vec::new(),
+            variable: None,
+            file: None,
+            access_key: None,
+            value: own.clone().into(),
+        };
+        // What a placeholder of letters means in base64: no text, another text, and nothing.
+        for placeholder in [placeholder::new(&secret.value).unwrap(), other, "x".into()] {
+            let held = Held { secret: secret.clone(), placeholder, access_key: None };
+            let placeholder = &held.placeholder;
+            assert_eq!(swapped_authorization(&held, &format!("Basic {placeholder}")), format!("Basic {own}"));
+            let login = |word: &str| format!("basic {}", BASE64_STANDARD.encode(format!("me:{word}")));
+            assert_eq!(swapped_authorization(&held, &login(placeholder)), login(&own));
+        }
+    }
 }
