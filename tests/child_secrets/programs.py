@@ -1,5 +1,6 @@
 """Uses a host with a placeholder, by programs that know nothing of it. Prints a line for each."""
 
+import http.client
 import json
 import os
 import pathlib
@@ -65,6 +66,17 @@ try:
     say("redacted stream", events == "data: 1\n\ndata: ***\n\ndata: 3\n\n", events)
 except ImportError:
     print("absent requests", flush=True)
+steps = http.client.HTTPSConnection("localhost", int(port), timeout=20)
+steps.request("GET", "/steps", headers={"X-Key": token})
+try:
+    answer, said = steps.getresponse(), []
+    for size in [7, 13]:
+        said.append(answer.read(size))
+        urllib.request.urlopen(urllib.request.Request(f"{base}/step", headers={"X-Key": token}))
+    said.append(answer.read())
+    say("step by step", said == [b"data: Q", b". data: QZQZ" + said[1][-1:], b"*** end"], said)
+except OSError as error:
+    say("step by step", False, error)
 context = ssl.create_default_context()
 with context.wrap_socket(socket.create_connection(("localhost", int(port))), server_hostname="localhost") as raw:
     raw.sendall(f"GET /socket HTTP/1.1\r\nHost: localhost:{port}\r\nX-Key: {token}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n".encode())

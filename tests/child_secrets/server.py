@@ -11,6 +11,7 @@ import pathlib
 import ssl
 import sys
 import tarfile
+import threading
 import urllib.parse
 import zipfile
 
@@ -39,6 +40,7 @@ def package():
 
 
 WHEEL, PACKAGE, OBJECTS = wheel(), package(), {}
+STEPS = threading.Semaphore(0)
 
 
 class Host(http.server.BaseHTTPRequestHandler):
@@ -107,6 +109,11 @@ class Host(http.server.BaseHTTPRequestHandler):
             return self.socket()
         if path == "/stream":
             return self.stream()
+        if path == "/steps":
+            return self.steps()
+        if path == "/step":
+            STEPS.release()
+            return self.send(200, b"")
         if path == "/leak":
             encoded = base64.b64encode(f"user:{SECRET}".encode()).decode()
             return self.send(200, f"a {SECRET} b {encoded} c".encode(), "text/plain", X_Leak=SECRET)
@@ -150,6 +157,19 @@ class Host(http.server.BaseHTTPRequestHandler):
         for piece in ["data: 1\n\n", f"data: {SECRET[:9]}", f"{SECRET[9:]}\n\n", "data: 3\n\n"]:
             self.wfile.write(f"{len(piece):x}\r\n{piece}\r\n".encode())
             self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def steps(self):
+        """A text that goes on only after a request of `/step`: it pauses at the first byte, and the first five, of the secret."""
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for piece in [f"data: {SECRET[:1]}", f". data: {SECRET[:5]}", f"{SECRET[5:]} end"]:
+            self.wfile.write(f"{len(piece):x}\r\n{piece}\r\n".encode())
+            self.wfile.flush()
+            if not piece.endswith("end"):
+                STEPS.acquire(timeout=60)
         self.wfile.write(b"0\r\n\r\n")
 
     def socket(self):

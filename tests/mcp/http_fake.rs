@@ -208,17 +208,7 @@ impl State {
         let stateless = matches!(self.like, Like::Stateless | Like::Subscribed);
         let session = *self.sessions.lock().unwrap();
         match message["method"].as_str().unwrap() {
-            "server/discover" if stateless => json_response(
-                "",
-                &result(
-                    id,
-                    &json!({
-                        "resultType": "complete", "supportedVersions": ["2026-07-28"],
-                        "capabilities": { "tools": { "listChanged": self.like == Like::Subscribed } },
-                        "serverInfo": { "name": "fake", "version": "1" }, "ttlMs": 0, "cacheScope": "private",
-                    }),
-                ),
-            ),
+            "server/discover" if stateless => json_response("", &result(id, &self.discovered())),
             "initialize" if !stateless => {
                 *self.sessions.lock().unwrap() += 1;
                 let own = format!("mcp-session-id: session-{}\r\n", session + 1);
@@ -252,17 +242,7 @@ impl State {
                     if headers.contains_key("mcp-session-id") { "404 Not Found" } else { "400 Bad Request" };
                 response(status, "content-type: application/json\r\n", &error.to_string())
             }
-            "tools/list" => {
-                let mut tool = json!({ "name": "echo", "inputSchema": { "type": "object" } });
-                if self.like == Like::Redeployed {
-                    tool["description"] = format!("of session {session}").into();
-                }
-                let mut list = json!({ "tools": [tool] });
-                if stateless {
-                    list["resultType"] = "complete".into();
-                }
-                self.in_its_way(&result(id, &list))
-            }
+            "tools/list" => self.in_its_way(&result(id, &self.list(session, stateless))),
             "tools/call" => self.call(message, id),
             "subscriptions/listen" if stateless => {
                 let about = json!({ "io.modelcontextprotocol/subscriptionId": id });
@@ -275,6 +255,26 @@ impl State {
                 &json!({ "jsonrpc": "2.0", "id": id, "error": { "code": -32601, "message": "no" } }),
             ),
         }
+    }
+
+    fn discovered(&self) -> Value {
+        json!({
+            "resultType": "complete", "supportedVersions": ["2026-07-28"],
+            "capabilities": { "tools": { "listChanged": self.like == Like::Subscribed } },
+            "serverInfo": { "name": "fake", "version": "1" }, "ttlMs": 0, "cacheScope": "private",
+        })
+    }
+
+    fn list(&self, session: u32, stateless: bool) -> Value {
+        let mut tool = json!({ "name": "echo", "inputSchema": { "type": "object" } });
+        if self.like == Like::Redeployed {
+            tool["description"] = format!("of session {session}").into();
+        }
+        let mut list = json!({ "tools": [tool] });
+        if stateless {
+            list["resultType"] = "complete".into();
+        }
+        list
     }
 
     fn call(&self, message: &Value, id: &Value) -> String {

@@ -79,7 +79,7 @@ impl Redactor {
     /// Replaces every secret in `bytes` by `***`.
     pub fn redact_bytes(&self, bytes: Vec<u8>) -> Vec<u8> {
         let secrets = self.known().secrets(&bytes);
-        if secrets.is_empty() { bytes } else { replaced(&bytes, &secrets, false) }
+        if secrets.is_empty() { bytes } else { replaced(&bytes, 0, &secrets, false) }
     }
 
     pub(super) fn known(&self) -> Arc<Known> {
@@ -177,13 +177,15 @@ fn alike<'a>(first: impl Iterator<Item = &'a u8>, second: impl Iterator<Item = &
     first.zip(second).take_while(|(first, second)| first == second).count()
 }
 
-/// Returns `bytes` with `***` in place of the ranges `secrets`, or with `*` in place of each of their bytes.
-fn replaced(bytes: &[u8], secrets: &[Range<usize>], keeps_length: bool) -> Vec<u8> {
+/// Returns `bytes` from `from` on with `***` in place of the ranges `secrets`, or with `*` in place of each of their bytes.
+fn replaced(bytes: &[u8], mut from: usize, secrets: &[Range<usize>], keeps_length: bool) -> Vec<u8> {
     let mut clean = Vec::with_capacity(bytes.len());
-    let mut from = 0;
     for secret in secrets {
+        if secret.end <= from {
+            continue;
+        }
         clean.extend_from_slice(bytes.get(from..secret.start).unwrap_or_default());
-        let stars = if keeps_length { secret.len() } else { REDACTED.len() };
+        let stars = if keeps_length { secret.end - secret.start.max(from) } else { REDACTED.len() };
         clean.resize(clean.len() + stars, b'*');
         from = secret.end;
     }
@@ -254,12 +256,14 @@ pub struct ByteStream {
     keeps_length: bool,
     /// The possible beginning of a secret; at most twice the length of the longest.
     held: Vec<u8>,
+    /// The number of held bytes that were released. The rest of their secret is replaced nevertheless.
+    released: usize,
 }
 
 impl ByteStream {
     /// Replaces the secrets of `redactor` by `***`, or each of their bytes by `*` if the bytes keep their number.
     pub fn new(redactor: Redactor, keeps_length: bool) -> Self {
-        Self { redactor, keeps_length, held: Vec::new() }
+        Self { redactor, keeps_length, held: Vec::new(), released: 0 }
     }
 
     /// Returns the bytes up to the possible beginning of an incomplete secret: those of `piece` itself if they are
@@ -279,13 +283,16 @@ impl ByteStream {
             cut = cut.min(last.start);
         }
         self.held = bytes.get(cut..).unwrap_or_default().to_vec();
+        let from = self.released.min(cut);
+        self.released -= from;
         match bytes {
             _ if !secrets.is_empty() => {
-                replaced(bytes.get(..cut).unwrap_or_default(), &secrets, self.keeps_length).into()
+                replaced(bytes.get(..cut).unwrap_or_default(), from, &secrets, self.keeps_length).into()
             }
             Cow::Borrowed(piece) => piece.get(..cut).unwrap_or_default().into(),
             Cow::Owned(mut bytes) => {
                 bytes.truncate(cut);
+                bytes.drain(..from);
                 bytes.into()
             }
         }
@@ -296,15 +303,25 @@ impl ByteStream {
         self.keeps_length
     }
 
-    /// Returns the number of withheld bytes.
-    pub fn withheld(&self) -> usize {
-        self.held.len()
+    /// Returns whether so few bytes are withheld that they may be an ordinary word.
+    pub fn withholds_word(&self) -> bool {
+        self.released < self.held.len() && self.held.len() < MIN_EDGE
+    }
+
+    /// Returns the withheld bytes before the end.
+    pub fn release(&mut self) -> Vec<u8> {
+        let secrets = self.redactor.known().secrets(&self.held);
+        let clean = replaced(&self.held, self.released, &secrets, self.keeps_length);
+        self.released = self.held.len();
+        clean
     }
 
     /// Returns the withheld bytes, at the end.
     pub fn finish(&mut self) -> Vec<u8> {
-        let bytes = std::mem::take(&mut self.held);
-        replaced(&bytes, &self.redactor.known().secrets(&bytes), self.keeps_length)
+        let rest = self.release();
+        self.held.clear();
+        self.released = 0;
+        rest
     }
 }
 

@@ -175,3 +175,29 @@ fn bytes_without_a_secret_are_not_copied() {
     let piece = [b'.'; 100];
     assert!(matches!(stream.push(&piece), Cow::Borrowed(unchanged) if unchanged == piece));
 }
+
+/// The beginning of a secret that is released is that of a word, or the rest of the secret is replaced.
+#[test]
+fn bytes_are_released_while_they_may_be_a_word() {
+    let secret = SECRETS[0];
+    for length in 1..secret.len() {
+        for keeps_length in [true, false] {
+            let (begun, rest) = secret.split_at(length);
+            let [mut stream, mut other] = [(); 2].map(|()| ByteStream::new(REDACTOR.clone(), keeps_length));
+            for stream in [&mut stream, &mut other] {
+                assert_eq!(*stream.push(format!("a {begun}").as_bytes()), *b"a ");
+                assert_eq!(stream.withholds_word(), length < MIN_EDGE, "{begun}");
+                assert!(!stream.withholds_word() || stream.release() == begun.as_bytes(), "{begun}");
+                assert!(!stream.withholds_word(), "{begun}");
+            }
+            if length < MIN_EDGE {
+                let stars = "*".repeat(if keeps_length { rest.len() } else { 3 });
+                let mut said: Vec<u8> =
+                    rest.bytes().flat_map(|byte| stream.push(&[byte]).into_owned()).collect();
+                said.extend(stream.finish());
+                assert_eq!(said, stars.as_bytes(), "{begun}");
+                assert_eq!(*other.push(b"! "), *b"! ");
+            }
+        }
+    }
+}

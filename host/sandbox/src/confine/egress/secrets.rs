@@ -8,6 +8,7 @@ mod buffered;
 mod forward;
 mod intercepted;
 mod outside;
+mod paused;
 mod placeholder;
 mod request;
 mod sigv4;

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -12,7 +12,8 @@ use hyper::ext::ReasonPhrase;
 use hyper::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 
-use haft_core::secret::{ByteStream, Redactor};
+use super::paused::Paused;
+use haft_core::secret::Redactor;
 
 pub(super) type AnswerBody = UnsyncBoxBody<Bytes, hyper::Error>;
 
@@ -43,7 +44,7 @@ pub(super) fn redacted(answer: Response<Incoming>, redactor: &Redactor) -> Respo
             // A redacted text has another length.
             parts.headers.remove(CONTENT_LENGTH);
         }
-        ByteStream::new(redactor.clone(), !is_text)
+        Paused::new(redactor.clone(), !is_text)
     });
     let body = Redacted { body, stream, redactor: redactor.clone(), trailers: None };
     Response::from_parts(parts, body.boxed_unsync())
@@ -83,7 +84,7 @@ fn is_text(headers: &HeaderMap) -> bool {
 struct Redacted {
     body: Incoming,
     /// `None` for a compressed body.
-    stream: Option<ByteStream>,
+    stream: Option<Paused>,
     redactor: Redactor,
     trailers: Option<HeaderMap>,
 }
@@ -98,7 +99,14 @@ impl Body for Redacted {
     ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
         let own = &mut *self;
         loop {
-            let clean = match ready!(Pin::new(&mut own.body).poll_frame(context)) {
+            let frame = match (Pin::new(&mut own.body).poll_frame(context), &mut own.stream) {
+                (Poll::Ready(frame), _) => frame,
+                (Poll::Pending, Some(stream)) => {
+                    return stream.poll_release(context).map(|clean| Some(Ok(Frame::data(clean.into()))));
+                }
+                (Poll::Pending, None) => return Poll::Pending,
+            };
+            let clean = match frame {
                 Some(Ok(frame)) => match (frame.into_data(), &mut own.stream) {
                     (Ok(data), Some(stream)) => match stream.push(&data) {
                         Cow::Borrowed(unchanged) => data.slice_ref(unchanged),
@@ -112,7 +120,7 @@ impl Body for Redacted {
                 },
                 Some(Err(error)) => return Poll::Ready(Some(Err(error))),
                 None => {
-                    let rest = own.stream.as_mut().map(ByteStream::finish).unwrap_or_default();
+                    let rest = own.stream.as_mut().map(Paused::finish).unwrap_or_default();
                     if rest.is_empty() {
                         let trailers = own.trailers.take().map(|mut trailers| {
                             redact_headers(&mut trailers, &own.redactor);
@@ -130,7 +138,7 @@ impl Body for Redacted {
     }
 
     fn size_hint(&self) -> SizeHint {
-        if self.stream.as_ref().is_none_or(ByteStream::keeps_length) {
+        if self.stream.as_ref().is_none_or(Paused::keeps_length) {
             self.body.size_hint()
         } else {
             SizeHint::default()

@@ -1,7 +1,7 @@
 //! Connections that become `WebSockets`. haft passes on no other protocol: it could not judge what follows.
 
+use std::future::poll_fn;
 use std::io;
-use std::time::Duration;
 
 use hyper::body::Incoming;
 use hyper::header::{CONNECTION, HeaderMap, HeaderName, HeaderValue, UPGRADE};
@@ -9,20 +9,15 @@ use hyper::upgrade::OnUpgrade;
 use hyper::{Request, Version};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, copy, split};
-use tokio::time::timeout;
 
-use haft_core::secret::{ByteStream, Redactor};
+use super::paused::Paused;
+use haft_core::secret::Redactor;
 
 const PROTOCOL: &str = "websocket";
 /// Compression, which hides secrets.
 const EXTENSIONS: HeaderName = HeaderName::from_static("sec-websocket-extensions");
 /// Bytes that are read at once.
 const BUFFER: usize = 16 << 10;
-/// Time for which a possible beginning of a secret is withheld at the end of what has arrived.
-const WITHHELD: Duration = Duration::from_millis(20);
-/// The number of bytes at the end of what has arrived that are taken for the beginning of a secret, and withheld until more
-/// arrives. Fewer may be an ordinary word.
-const IDENTIFIES: usize = 12;
 
 /// Returns whether a request asks to make its connection a WebSocket.
 pub(super) fn is_asked(request: &Request<Incoming>) -> bool {
@@ -64,20 +59,19 @@ async fn redact(
     mut to: impl AsyncWrite + Unpin,
     redactor: Redactor,
 ) -> io::Result<()> {
-    let mut stream = ByteStream::new(redactor, true);
+    let mut stream = Paused::new(redactor, true);
     let mut buffer = vec![0; BUFFER];
     loop {
-        let is_short = (1..IDENTIFIES).contains(&stream.withheld());
-        let limit = if is_short { WITHHELD } else { Duration::MAX };
-        let clean = match timeout(limit, from.read(&mut buffer)).await {
-            Err(_) => stream.finish().into(),
-            Ok(read) => match read? {
+        let clean = tokio::select! {
+            biased;
+            read = from.read(&mut buffer) => match read? {
                 0 => {
                     to.write_all(&stream.finish()).await?;
                     return to.shutdown().await;
                 }
                 read => stream.push(buffer.get(..read).unwrap_or_default()),
             },
+            released = poll_fn(|context| stream.poll_release(context)) => released.into(),
         };
         to.write_all(&clean).await?;
         to.flush().await?;
