@@ -82,16 +82,21 @@ async fn the_task_of_a_cancelled_call_is_cancelled_at_the_server() {
         let fixture = Fixture::with(&like, HANG, |host| Host { elicitor, ..host });
         fixture.list().await.unwrap();
         let cancel = fixture.workspace.cancel.clone();
-        tokio::select! {
-            error = fixture.error("task", json!({})) => assert!(!is_dropped && error.contains("cancelled"), "{error}"),
-            () = async {
-                eventually("the person is asked", || person.0.load(Ordering::SeqCst)).await;
-                if !is_dropped {
-                    cancel.cancel();
-                    std::future::pending::<()>().await;
-                }
-            } => {}
-        }
+        let asked = async {
+            eventually("the person is asked", || person.0.load(Ordering::SeqCst)).await;
+            if !is_dropped {
+                cancel.cancel();
+                std::future::pending::<()>().await;
+            }
+        };
+        let call = async {
+            tokio::select! {
+                error = fixture.error("task", json!({})) => error,
+                () = asked => "dropped".to_owned(),
+            }
+        };
+        let end = within("the call ends", call).await;
+        assert!(end.contains(if is_dropped { "dropped" } else { "was cancelled" }), "{end}");
         let folder = fixture.folder();
         let cancelled = || fake::methods(&folder).iter().any(|method| method == "tasks/cancel");
         eventually("the server is told", cancelled).await;
