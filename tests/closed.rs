@@ -1,6 +1,8 @@
 //! F1: every process of haft is refused access to credential stores until program.toml opens them by name; `deny`
 //! blocks more paths, and start-up files are not writable.
 
+mod unsearchable;
+
 use std::fs;
 use std::os::unix::fs::symlink;
 

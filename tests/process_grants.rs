@@ -16,6 +16,7 @@ use serde_json::{Value, json};
 
 use self::attempts::{ATTEMPTS, SECRET, SETUP};
 use crate::cli::{Answer, Home};
+use crate::common::same_environment;
 use crate::common::wait::until;
 use crate::confine::host::reachable;
 use crate::serve::peer::Peer;
@@ -60,23 +61,10 @@ impl Stand {
     fn command(&self, arguments: &[&str]) -> Command {
         let mut command = self.home.command(arguments);
         command.env("A_NOTE", SECRET).env("XDG_CACHE_HOME", self.place("cache"));
-        if let Some(user) = self.user {
-            let place = self.place("");
-            let mut reached = Command::new(reachable(env!("CARGO_BIN_EXE_haft").into(), &place));
-            give(&place, user);
-            let variables =
-                command.get_envs().map(|(name, value)| (name.to_owned(), value.map(ToOwned::to_owned)));
-            for (name, value) in variables {
-                match value {
-                    Some(value) => reached.env(name, value),
-                    None => reached.env_remove(name),
-                };
-            }
-            reached.args(command.get_args()).current_dir(self.home.work()).stdin(Stdio::null());
-            reached.uid(user).gid(user);
-            return reached;
+        match self.user {
+            Some(user) => of_user(&command, &self.home, user),
+            None => command,
         }
-        command
     }
 
     fn haft(&self, arguments: &[&str]) -> Answer {
@@ -87,6 +75,17 @@ impl Stand {
     fn sh(&self, server: &str, command: &str) -> Answer {
         self.haft(&["call", &format!("mcp__{server}__sh"), &json!({ "command": command }).to_string()])
     }
+}
+
+/// A command of haft in `home` as another user, who owns the home.
+pub(crate) fn of_user(command: &Command, home: &Home, user: u32) -> Command {
+    let place = home.work().parent().unwrap().to_owned();
+    let mut reached = Command::new(reachable(command.get_program().into(), &place));
+    give(&place, user);
+    same_environment(command, &mut reached);
+    reached.args(command.get_args()).current_dir(home.work()).stdin(Stdio::null());
+    reached.uid(user).gid(user);
+    reached
 }
 
 fn give(place: &Path, user: u32) {
@@ -171,7 +170,7 @@ fn reached(stand: &Stand, arguments: &[&str]) -> Vec<&'static str> {
 }
 
 /// True if other users can reach the tests' directories and haft.
-fn is_open_to_others() -> bool {
+pub(crate) fn is_open_to_others() -> bool {
     let everybody =
         |path: &Path| fs::metadata(path).is_ok_and(|found| found.permissions().mode() & 0o001 != 0);
     let is_open = Home::new().work().ancestors().skip(2).all(everybody);

@@ -34,7 +34,7 @@ pub use self::proposal::{Proposal, TooWide};
 pub use self::request::{RequestPattern, RequestPatternError};
 pub use self::right::{Right, RightError};
 pub(crate) use self::root::open_without_links;
-pub use self::root::{Root, normalise};
+pub use self::root::{Root, may_be, normalise};
 pub use self::service::{Service, ServiceError};
 use crate::words;
 

@@ -2,8 +2,11 @@
 //! rights reads or runs. No tool may write one, and none may read a key. Opens no file, but determines which words
 //! of a command are scripts.
 
+use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use haft_core::grant::may_be;
 
 use super::{AnswerForm, CallerProof, Component, KeysAt, Manifest, SecretSource, Transport};
 
@@ -77,8 +80,8 @@ impl Manifest {
         });
         let is_script = |path: &PathBuf| {
             let end = path.extension().and_then(|end| end.to_str());
-            let runs = |found: std::fs::Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
-            end.is_some_and(|end| SCRIPTS.contains(&end)) || std::fs::metadata(path).is_ok_and(runs)
+            let runs = |found: &Metadata| found.is_file() && found.permissions().mode() & 0o111 != 0;
+            end.is_some_and(|end| SCRIPTS.contains(&end)) || may_be(path, runs)
         };
         meant.filter(is_script).collect()
     }

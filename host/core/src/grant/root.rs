@@ -1,7 +1,7 @@
 //! A directory of a grant: resolved once when the program is loaded, opened again for every use, and never through
 //! a symbolic link that was created after it was resolved.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
@@ -31,6 +31,16 @@ impl Root {
         Ok(Self { path, real })
     }
 
+    /// Resolves `path` like [`Self::resolve`], to close it. If this user may not search a directory on the way to
+    /// `path`, the result is that directory: a tool that owns the directory can make it searchable again.
+    pub fn protecting(base: &Path, path: &Path) -> io::Result<Self> {
+        Self::resolve(base, path).or_else(|error| {
+            let path = normalise(&base.join(path));
+            let unsearchable = way(&path).1.filter(|_| error.kind() == io::ErrorKind::PermissionDenied);
+            unsearchable.map(|real| Self { path, real }).ok_or(error)
+        })
+    }
+
     /// Returns `/`: the complete file system.
     pub fn everything() -> Self {
         Self { path: "/".into(), real: "/".into() }
@@ -53,27 +63,7 @@ impl Root {
 
     /// Returns the paths of the symbolic links in the granted path, as of now.
     pub fn links(&self) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        let mut place = PathBuf::from("/");
-        let mut parts: Vec<PathBuf> = parts(&self.path).collect();
-        while let Some(part) = parts.pop() {
-            if part.as_os_str() == ".." {
-                place.pop();
-                continue;
-            }
-            let next = place.join(&part);
-            match std::fs::read_link(&next) {
-                Ok(target) if found.len() < MAX_LINKS => {
-                    if target.is_absolute() {
-                        place = PathBuf::from("/");
-                    }
-                    parts.extend(self::parts(&target));
-                    found.push(next);
-                }
-                _ => place = next,
-            }
-        }
-        found
+        way(&self.path).0
     }
 
     /// Opens the directory. Fails if any component of the resolved path is a symbolic link: it was created after
@@ -93,6 +83,15 @@ impl PartialEq for Root {
 }
 
 impl Eq for Root {}
+
+/// Returns whether `is` holds for the object at `path`, through links. An object behind a directory that this user may
+/// not search counts: a tool can take the permissions of its own directories away, and restore them later.
+pub fn may_be(path: &Path, is: impl FnOnce(&Metadata) -> bool) -> bool {
+    match path.metadata() {
+        Ok(found) => is(&found),
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    }
+}
 
 /// Removes `.` and resolves `..` against the components before it, as the shell's `cd` does.
 pub fn normalise(path: &Path) -> PathBuf {
@@ -119,6 +118,33 @@ fn real_path(path: &Path) -> io::Result<PathBuf> {
         },
         Err(error) => Err(error),
     }
+}
+
+/// Returns the paths of the symbolic links on the way to `path`, and the directory where the way ends because this user
+/// may not search it.
+fn way(path: &Path) -> (Vec<PathBuf>, Option<PathBuf>) {
+    let mut found = Vec::new();
+    let mut place = PathBuf::from("/");
+    let mut parts: Vec<PathBuf> = parts(path).collect();
+    while let Some(part) = parts.pop() {
+        if part.as_os_str() == ".." {
+            place.pop();
+            continue;
+        }
+        let next = place.join(&part);
+        match std::fs::read_link(&next) {
+            Ok(target) if found.len() < MAX_LINKS => {
+                if target.is_absolute() {
+                    place = PathBuf::from("/");
+                }
+                parts.extend(self::parts(&target));
+                found.push(next);
+            }
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return (found, Some(place)),
+            _ => place = next,
+        }
+    }
+    (found, None)
 }
 
 /// Returns the components of a path, last first, without `.` and the root.
@@ -180,6 +206,47 @@ mod tests {
         std::fs::create_dir(folder.join("real")).unwrap();
         symlink("real", folder.join("link")).unwrap();
         assert_eq!(links("link/file"), [folder.join("link")]);
+    }
+
+    /// Runs `test` without the right of root to search every directory.
+    #[cfg(target_os = "linux")]
+    fn as_others<T>(test: impl FnOnce() -> T) -> T {
+        use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+        let own = capabilities(None).unwrap();
+        let mut fewer = own;
+        fewer.effective -= CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH;
+        set_capabilities(None, fewer).unwrap();
+        let tested = test();
+        set_capabilities(None, own).unwrap();
+        tested
+    }
+
+    /// F1: a directory that may not be searched stands for the paths behind it, also for a path through a link.
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn an_unsearchable_directory_stands_for_what_is_in_it() {
+        use std::fs::{Permissions, create_dir_all, set_permissions, write};
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().unwrap();
+        let folder = folder.path().canonicalize().unwrap();
+        create_dir_all(folder.join("a/shut/deep")).unwrap();
+        write(folder.join("a/shut/file"), "").unwrap();
+        symlink("a/shut/file", folder.join("link")).unwrap();
+        let real = |path: &str| Root::protecting(&folder, path.as_ref()).map(|root| root.real);
+        let is_file = |path: &str| may_be(&folder.join(path), Metadata::is_file);
+        assert_eq!(real("link").unwrap(), folder.join("a/shut/file"));
+        assert!(is_file("link") && !is_file("a/shut") && !is_file("a/none"));
+        set_permissions(folder.join("a/shut"), Permissions::from_mode(0)).unwrap();
+        as_others(|| {
+            for path in ["link", "a/shut/file", "a/shut/deep/none", "a/../link"] {
+                assert_eq!(real(path).unwrap(), folder.join("a/shut"), "{path}");
+                assert!(is_file(path), "{path}");
+            }
+            assert_eq!(real("a/shut").unwrap(), folder.join("a/shut"));
+            assert_eq!(real("a/none").unwrap(), folder.join("a/none"));
+            assert!(!is_file("a/shut") && !is_file("a/none"));
+        });
+        set_permissions(folder.join("a/shut"), Permissions::from_mode(0o700)).unwrap();
     }
 
     #[cfg(target_os = "linux")]

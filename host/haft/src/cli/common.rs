@@ -235,14 +235,14 @@ impl Workers {
 impl Common {
     /// Returns the origin of a session of this program in the current folder.
     pub(super) fn begun(&self) -> Begun {
-        let here = || Some(PathBuf::from(FILE_NAME)).filter(|path| path.exists());
+        let here = || Some(PathBuf::from(FILE_NAME)).filter(|path| path.try_exists().unwrap_or(true));
         let path = self.program.clone().or_else(here);
         Begun::new(None, path.as_deref(), std::env::current_dir().ok().as_deref())
     }
 
     /// Returns the options with the program of a session, unless the command line names a program.
     pub(super) fn of_session(&self, saved: Option<&Saved>) -> Self {
-        let own = || saved.and_then(Saved::begun)?.path.filter(|path| path.exists());
+        let own = || saved.and_then(Saved::begun)?.path.filter(|path| path.try_exists().unwrap_or(true));
         Self { program: self.program.clone().or_else(own), ..self.clone() }
     }
 

@@ -128,7 +128,7 @@ pub(super) fn installed_json(installed: &Installed) -> Value {
 /// rights with it.
 pub(super) async fn put(project: &Project, text: &str) -> anyhow::Result<()> {
     let path = project.path.as_path();
-    let agreed = Agreement::of(Some(path).filter(|path| path.exists())).await?;
+    let agreed = Agreement::of(Some(path).filter(|path| path.try_exists().unwrap_or(true))).await?;
     replace(project, text)?;
     Agreement::of(Some(path)).await?.agree_since(&agreed)
 }

@@ -72,7 +72,7 @@ pub(super) struct Kept<'a> {
 impl<'a> Kept<'a> {
     /// Returns the state of the consent before a change. A missing program.toml counts as complete.
     pub(super) async fn before(path: &'a Path) -> Self {
-        let is_there = path.exists();
+        let is_there = path.try_exists().unwrap_or(true);
         let is_complete = !is_there || Agreement::of(Some(path)).await.is_ok_and(|own| own.is_complete());
         Self { path, is_complete }
     }

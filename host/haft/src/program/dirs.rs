@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 
 use haft_agent::Sessions;
 use haft_core::encoding::hex;
-use haft_core::grant::{CredentialStore, Grant, Root, Why, in_home};
+use haft_core::grant::{CredentialStore, Grant, Root, Why, in_home, may_be};
 use haft_manifest::Manifest;
 use haft_page::Desk;
 use haft_sandbox::process::{caches, private};
@@ -248,12 +248,13 @@ pub(super) fn key_of<'p>(parts: impl IntoIterator<Item = &'p [u8]>) -> String {
     hex(&parts.into_iter().fold(Sha256::new(), add).finalize())
 }
 
-/// Creates a directory; `None` if haft cannot.
+/// Creates a directory; `None` if haft cannot. A directory that haft may not look for counts as present.
 fn made(directory: &Path) -> io::Result<Option<Root>> {
     match create_private(directory) {
         Ok(()) => Ok(Some(Root::resolve(Path::new("/"), directory)?)),
         Err(error) if matches!(error.kind(), ErrorKind::ReadOnlyFilesystem | ErrorKind::PermissionDenied) => {
-            Ok(None)
+            let is_unknown = directory.try_exists().is_err();
+            is_unknown.then(|| Root::protecting(Path::new("/"), directory)).transpose()
         }
         Err(error) => Err(error),
     }
@@ -305,7 +306,7 @@ fn find_stores(home: &Path) -> Vec<(CredentialStore, Root)> {
     let own = Root::resolve(Path::new("/"), home).ok();
     let mut found: Vec<(CredentialStore, Root)> = Vec::new();
     for (store, place) in CredentialStore::all().flat_map(places).filter(|(_, place)| is_kept_in(place)) {
-        let Ok(root) = Root::resolve(Path::new("/"), &place) else { continue };
+        let Ok(root) = Root::protecting(Path::new("/"), &place) else { continue };
         let is_wider = own.as_ref().is_some_and(|own| root.contains(own));
         if !is_wider && !found.contains(&(store, root.clone())) {
             found.push((store, root));
@@ -319,7 +320,7 @@ fn variable(name: &str) -> Option<OsString> {
 }
 
 fn is_kept_in(place: &Path) -> bool {
-    place.is_absolute() && place.metadata().is_ok_and(|found| found.is_file() || found.is_dir())
+    place.is_absolute() && may_be(place, |found| found.is_file() || found.is_dir())
 }
 
 /// Returns the files that `IdentityFile` names in `~/.ssh/config`.

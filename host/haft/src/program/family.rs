@@ -3,8 +3,8 @@
 
 use std::path::{Path, PathBuf};
 
-use super::grants::closing;
-use haft_core::grant::{Grant, Root};
+use super::grants::{closing, root};
+use haft_core::grant::Grant;
 use haft_core::report::{Problem, Report, Span};
 use haft_core::secret::Redactor;
 use haft_manifest::{AgentKind, AgentTool, Located, Manifest, Secrets};
@@ -121,13 +121,13 @@ impl Family {
     /// prompts and models.
     pub(super) fn sealed(&self, home: &Path) -> anyhow::Result<Grant> {
         let mut grant = Grant::none();
-        let root = |path: &Path| Root::resolve(Path::new("/"), path);
         for file in self.named.iter().flat_map(|file| [file.clone(), lock_path(file)]) {
+            // Fails for a program that haft may not look for: haft does not know which files such a program names.
             grant = grant.with_fixed(root(&file)?);
         }
         for member in &self.members {
             for (seal, path) in member.sealed(home) {
-                grant = closing(grant, seal, root(&path)?);
+                grant = closing(grant, seal, &path)?;
             }
         }
         Ok(grant)

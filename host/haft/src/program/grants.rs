@@ -46,12 +46,17 @@ fn directory(path: &Path, base: &Path, dirs: &Dirs) -> Result<Root, Problem> {
     let root =
         root(&base.join(in_home(path, &dirs.home))).map_err(|error| Problem::new(error.to_string()))?;
     let of_haft = dirs.own_and_answers().map_err(|error| Problem::new(error.to_string()))?;
-    match of_haft.iter().find(|own| own.contains(&root)) {
+    match of_haft.iter().find(|own| own.contains(&root)).map(Root::path) {
         None => Ok(root),
         Some(own) => {
-            let (path, own) = (root.path().display(), own.path().display());
+            let is_unsearchable = own != root.path() && own.starts_with(root.path());
+            let (path, own) = (root.path().display(), own.display());
             let problem = Problem::new(format!("`{path}` cannot be granted: `{own}` belongs to haft"));
-            Err(problem.hint("choose a directory outside it"))
+            Err(problem.hint(if is_unsearchable {
+                format!("haft may not search `{path}`; run `chmod u+x {path}`")
+            } else {
+                "choose a directory outside it".to_owned()
+            }))
         }
     }
 }
@@ -348,10 +353,10 @@ fn check_workspace(grant: &Grant) -> anyhow::Result<()> {
 /// itself rights for the next run. Grants nothing.
 fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     let mut grant = dirs.closed()?;
-    // A path that a client adds outside program.toml is relative to the current directory.
     let absolute = |path: &Path| root(&std::path::absolute(path)?);
     for (seal, path) in manifest.sealed(&dirs.home) {
-        grant = closing(grant, seal, absolute(&path)?);
+        // A path that a client adds outside program.toml is relative to the current directory.
+        grant = closing(grant, seal, &std::path::absolute(path)?)?;
     }
     if let Some(file) = manifest.file() {
         grant = grant.with_fixed(absolute(file)?).with_fixed(absolute(&lock_path(file))?);
@@ -359,11 +364,13 @@ fn closed(manifest: &Manifest, dirs: &Dirs) -> anyhow::Result<Grant> {
     Ok(grant)
 }
 
-pub(super) fn closing(grant: Grant, seal: Seal, root: Root) -> Grant {
-    match seal {
+/// Returns `grant`, closed to the sealed file at the absolute `path`.
+pub(super) fn closing(grant: Grant, seal: Seal, path: &Path) -> anyhow::Result<Grant> {
+    let root = Root::protecting(Path::new("/"), path).map_err(|error| unresolved(path, &error))?;
+    Ok(match seal {
         Seal::Hidden => grant.with_hidden(root),
         Seal::Fixed => grant.with_fixed(root),
-    }
+    })
 }
 
 /// Returns the rights of `git`, `npm` and `uv` during a fetch, besides writing to its target: they have the
@@ -407,6 +414,9 @@ pub(super) fn unknown_names(
 }
 
 pub(super) fn root(path: &Path) -> anyhow::Result<Root> {
-    Root::resolve(Path::new("/"), path)
-        .map_err(|error| anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display()))
+    Root::resolve(Path::new("/"), path).map_err(|error| unresolved(path, &error))
+}
+
+fn unresolved(path: &Path, error: &std::io::Error) -> anyhow::Error {
+    anyhow::anyhow!("cannot resolve directory `{}`: {error}", path.display())
 }

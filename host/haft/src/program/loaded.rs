@@ -182,9 +182,9 @@ fn trusted(
 }
 
 /// Reads the named program.toml, or the one in the current directory, or none, and its program.lock. Both are read
-/// between changes by other haft processes.
+/// between changes by other haft processes. Fails if haft may not search the current directory.
 async fn read(named: Option<&Path>, here: &Path) -> anyhow::Result<(Manifest, Lock)> {
-    let Some(path) = named.or_else(|| here.exists().then_some(here)) else {
+    let Some(path) = named.or_else(|| here.try_exists().unwrap_or(true).then_some(here)) else {
         return Ok((Manifest::default(), Lock::default()));
     };
     let _unchanged = Project::unchanged(path).await;

@@ -1,7 +1,7 @@
 //! Start-up files: files in writable directories that programs of this machine run by themselves. A tool that could
 //! change such a file could make the user's `git`, editor or shell run code outside the sandbox.
 
-use haft_core::grant::{Grant, Reach, Root};
+use haft_core::grant::{Grant, Reach, Root, may_be};
 
 /// Files, and directories with a `/` at the end. A path of the other kind is not a start-up file. Excludes files
 /// that run on request (`Makefile`, `package.json`, `.husky/`), because tools have to edit them.
@@ -39,8 +39,9 @@ const PLACES: &[&str] = &[
     ".mcp.json",
 ];
 
-/// Returns `grant` with write protection for the existing start-up files in its writable directories. A path that
-/// the grant itself names for writing, or a directory above such a path, is not protected.
+/// Returns `grant` with write protection for the existing start-up files in its writable directories, and for a
+/// directory that haft may not search, because start-up files may be in it. A path that the grant itself names for
+/// writing, or a directory above such a path, is not protected.
 pub(super) fn fixing(grant: Grant) -> Grant {
     let Reach::Roots(writable) = grant.writable().clone() else { return grant };
     let is_named = |directory: &Root, place: &Root| {
@@ -61,8 +62,8 @@ pub(super) fn is_file(root: &Root) -> bool {
 
 fn there_is(directory: &Root, place: &str) -> Option<Root> {
     let path = directory.path().join(place);
-    let is_one = if place.ends_with('/') { path.is_dir() } else { path.is_file() };
-    is_one.then(|| Root::resolve(directory.path(), &path).ok()).flatten()
+    let is_one = may_be(&path, |found| if place.ends_with('/') { found.is_dir() } else { found.is_file() });
+    is_one.then(|| Root::protecting(directory.path(), &path).ok()).flatten()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 #[cfg(target_os = "linux")]
 mod aliases;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -60,8 +61,8 @@ impl Policy {
             hosts,
             write: with_own(grant, outermost(grant.writable())),
             read: with_own(grant, outermost(&grant.readable())).map(|read| with_needs(grant, read)),
-            hidden: with_aliases(grant.hidden().flat_map(meant).collect()),
-            fixed: with_aliases(grant.fixed().flat_map(meant).collect()),
+            hidden: with_aliases(unique(grant.hidden().flat_map(meant))),
+            fixed: with_aliases(unique(grant.fixed().flat_map(meant))),
             private: grant.private().map(|own| own.real().to_owned()),
             network: grant.network(),
             secrets: grant.secrets().to_vec(),
@@ -169,6 +170,12 @@ impl Policy {
     }
 }
 
+/// Returns each of `paths` once: several reasons may close one path, and a cover cannot be covered.
+fn unique(paths: impl Iterator<Item = PathBuf>) -> Vec<PathBuf> {
+    let mut seen = BTreeSet::new();
+    paths.filter(|path| seen.insert(path.clone())).collect()
+}
+
 fn with_own(grant: &Grant, roots: Option<Vec<PathBuf>>) -> Option<Vec<PathBuf>> {
     // The caches of a child with a private directory are in it.
     let own = || grant.private().or(grant.caches()).map(|own| own.real().to_owned());
@@ -200,6 +207,15 @@ fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// F1: a path that is closed for two reasons is covered once.
+    #[test]
+    fn a_path_is_closed_once() {
+        let root = Root::resolve(Path::new("/"), Path::new("/nowhere")).unwrap();
+        let grant = Grant::none().with_hidden(root.clone()).with_hidden_because(Why::Denied, root);
+        assert_eq!(grant.hidden().count(), 2);
+        assert_eq!(Policy::new(&grant, Layers::NONE).hidden, [Path::new("/nowhere")]);
+    }
 
     /// A process with single hosts does not run if the kernel cannot confine it to them.
     #[test]

@@ -289,8 +289,8 @@ impl Grants<'_> {
         let needs = needs.into_iter().filter(|path| path.exists()).map(|path| root(&path));
         let needs: Vec<_> = needs.collect::<anyhow::Result<_>>()?;
         let grant = start_up::fixing(grant).with_needs(needs).with_protected_paths_of(&self.protected());
-        // A store that is opened by its name is there to be read.
-        let opened: Vec<Root> = grant.opened().cloned().collect();
+        // A store that is opened by its name is there to be read, unless haft sees only a directory above the store.
+        let opened: Vec<Root> = grant.opened().filter(|root| root.path().exists()).cloned().collect();
         Ok(opened.into_iter().fold(grant, Grant::with_read))
     }
 

@@ -287,9 +287,11 @@ fn pin(policy: &Policy) -> Result<()> {
     Ok(())
 }
 
-/// Returns the parents of `path` below its writable directory.
+/// Returns the parents of `path` below its writable directory: none of the writable directory itself.
 fn between<'a>(policy: &'a Policy, path: &'a Path) -> impl Iterator<Item = &'a Path> {
     let root = policy.write_root(path);
     let above = path.ancestors().skip(1);
-    above.take_while(move |directory| root.is_some_and(|root| *directory != root))
+    above.take_while(move |directory| {
+        root.is_some_and(|root| *directory != root && directory.starts_with(root))
+    })
 }
