@@ -11,7 +11,8 @@ use rustix::fs::{AtFlags, CWD, Statx, StatxFlags, statx};
 /// The kernel's list of mounts.
 const MOUNTS: &str = "/proc/self/mountinfo";
 
-/// Returns `paths` and all aliases of the same files and directories. A missing path has no aliases.
+/// Returns `paths` and all aliases of the same files and directories. A path that is missing, or behind a directory that
+/// haft may not search, has the aliases of the nearest directory above it.
 pub(super) fn with_aliases(paths: Vec<PathBuf>) -> Vec<PathBuf> {
     if paths.is_empty() {
         return paths;
@@ -60,9 +61,11 @@ fn unescaped(field: &[u8]) -> PathBuf {
 }
 
 fn aliases(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
-    let Some(here) = found(path) else { return Vec::new() };
+    let nearest = path.ancestors().find_map(|above| Some((above, found(above)?)));
+    let Some((above, here)) = nearest else { return Vec::new() };
     let Some(containing) = mounts.iter().find(|mount| mount.id == here.stx_mnt_id) else { return Vec::new() };
-    let Ok(below) = path.strip_prefix(&containing.place) else { return Vec::new() };
+    let Ok(below) = above.strip_prefix(&containing.place) else { return Vec::new() };
+    let Ok(unseen) = path.strip_prefix(above) else { return Vec::new() };
     let inside = containing.root.join(below);
     let others = mounts.iter().filter(|mount| mount.id != containing.id && mount.device == containing.device);
     let names = others.filter_map(|mount| {
@@ -71,7 +74,8 @@ fn aliases(path: &Path, mounts: &[Mount]) -> Vec<PathBuf> {
         Some(mount.place.join(below).components().collect())
     });
     let is_same = |name: &PathBuf| found(name).is_some_and(|there| identity(&there) == identity(&here));
-    names.filter(|name| name != path).filter(is_same).collect()
+    let other = names.filter(|name| name != above).filter(is_same);
+    other.map(|name| name.join(unseen).components().collect()).collect()
 }
 
 fn found(path: &Path) -> Option<Statx> {
@@ -93,6 +97,25 @@ mod tests {
         assert_eq!(Mount::parse(line), Some(Mount { id: 36, device: "98:0".to_owned(), root, place }));
         assert_eq!(Mount::parse(b""), None);
         assert_eq!(unescaped(br"a\1"), Path::new(r"a\1"));
+    }
+
+    /// A second mount of the temporary directory is simulated: a link to it counts as its place.
+    #[test]
+    fn a_path_that_is_not_visible_has_the_aliases_of_its_directory() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().canonicalize().unwrap();
+        fs::create_dir_all(place.join("one/inner")).unwrap();
+        std::os::unix::fs::symlink("one", place.join("two")).unwrap();
+        let here = found(&place.join("one")).unwrap();
+        let mount = |id, place| Mount { id, device: "0:1".to_owned(), root: "/".into(), place };
+        let mounts = [mount(here.stx_mnt_id, place.join("one")), mount(0, place.join("two"))];
+        for path in ["inner", "inner/none/none"] {
+            assert_eq!(
+                aliases(&place.join("one").join(path), &mounts),
+                [place.join("two").join(path)],
+                "{path}"
+            );
+        }
     }
 
     #[test]
