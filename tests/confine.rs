@@ -7,6 +7,7 @@ mod cases;
 mod honest;
 pub(crate) mod host;
 mod lifetime;
+mod moved;
 mod reach;
 mod signals;
 mod stage;

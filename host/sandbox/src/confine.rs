@@ -396,8 +396,9 @@ fn make_directories(grant: &Grant) -> Result<(), ConfineError> {
     Ok(())
 }
 
+/// Returns the identities of all files and directories that a helper mounts or makes rules for.
 fn identities(grant: &Grant) -> Vec<Option<Identity>> {
-    let writable = grant.writable().roots();
+    let (writable, readable) = (grant.writable().roots(), grant.readable().roots());
     let roots = writable
         .iter()
         .chain(grant.caches())
@@ -405,5 +406,7 @@ fn identities(grant: &Grant) -> Vec<Option<Identity>> {
         .chain(grant.hidden())
         .chain(grant.fixed());
     let sockets = grant.services().iter().flat_map(Service::sockets);
-    roots.flat_map(meant).chain(sockets).map(|path| identity(&path)).collect()
+    let written = roots.flat_map(meant).chain(sockets).map(|path| identity(&path));
+    let read = readable.iter().chain(grant.needs()).map(|root| identity(root.real()));
+    written.chain(read).collect()
 }
