@@ -1,6 +1,7 @@
 //! Directories of a grant that are created, replaced or moved after the grant.
 
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use haft::backend::confine::Confiner;
@@ -8,6 +9,8 @@ use haft::grant::{Grant, Root};
 use haft::native::bash::Bash;
 use serde_json::json;
 
+use super::cases::Off;
+use super::host::confiner_by;
 use crate::common::HANG;
 use crate::workspace::{Workspace, confiner};
 
@@ -66,4 +69,32 @@ async fn a_prepared_helper_reads_what_is_there_now() {
         fs::write(place("later/file"), "created").unwrap();
     };
     assert_eq!(prepared_before(&create, "later/file").await, "created");
+}
+
+/// SB08: a link on the way to a granted directory moves no right, also without namespaces.
+#[tokio::test]
+async fn a_link_on_the_way_moves_no_grant() {
+    for (off, write) in [(Off::NAMESPACES, true), (Off::NAMESPACES, false), (Off::NOTHING, false)] {
+        let other = tempfile::tempdir().unwrap();
+        let place = |name: &str| other.path().join(name);
+        for folder in ["a/granted", "outside/granted"] {
+            fs::create_dir_all(place(folder)).unwrap();
+            fs::write(place(folder).join("file"), "content").unwrap();
+        }
+        let limited = workspace(|grant| {
+            let granted = root(&place("a/granted"));
+            if write { grant.with_write(granted) } else { grant.with_read(granted) }
+        });
+        let confiner = confiner_by(env!("CARGO_BIN_EXE_haft"), off);
+        let path = place("a/granted/file");
+        let used = format!("cat {0}; echo changed > {0}", path.display());
+        let said = bash(&limited, &confiner, &used).await;
+        assert!(said.starts_with("content"), "{off}: {said}");
+        assert_eq!(fs::read_to_string(&path).unwrap() == "changed\n", write, "{off}: {said}");
+        fs::rename(place("a"), place("old")).unwrap();
+        symlink(place("outside"), place("a")).unwrap();
+        let said = bash(&limited, &confiner, &used).await;
+        assert!(said.contains("Permission denied") && !said.contains("content"), "{off}: {said}");
+        assert_eq!(fs::read_to_string(place("outside/granted/file")).unwrap(), "content", "{off}");
+    }
 }

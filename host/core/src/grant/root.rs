@@ -236,7 +236,7 @@ mod tests {
         let is_file = |path: &str| may_be(&folder.join(path), Metadata::is_file);
         assert_eq!(real("link").unwrap(), folder.join("a/shut/file"));
         assert!(is_file("link") && !is_file("a/shut") && !is_file("a/none"));
-        set_permissions(folder.join("a/shut"), Permissions::from_mode(0)).unwrap();
+        set_permissions(folder.join("a/shut"), Permissions::from_mode(0o0)).unwrap();
         as_others(|| {
             for path in ["link", "a/shut/file", "a/shut/deep/none", "a/../link"] {
                 assert_eq!(real(path).unwrap(), folder.join("a/shut"), "{path}");

@@ -10,7 +10,7 @@ use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
     RulesetCreated, RulesetCreatedAttr, RulesetStatus, Scope,
 };
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::confine::policy::Policy;
 
@@ -65,8 +65,7 @@ struct Rules {
 impl Rules {
     /// Allows `access` on `path` and everything below it. Ignores a missing path, which cannot be allowed.
     fn allow(&mut self, path: &Path, access: BitFlags<AccessFs>) -> Result<()> {
-        let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        let Ok(file) = rustix::fs::openat(CWD, path, flags, Mode::empty()) else { return Ok(()) };
+        let Ok(file) = open(path) else { return Ok(()) };
         let access = access & self.handled & if is_directory(&file)? { access } else { of_files() };
         if access.is_empty() {
             return Ok(());
@@ -75,6 +74,19 @@ impl Rules {
         (&mut self.ruleset).add_rule(PathBeneath::new(file, access)).with_context(failed)?;
         Ok(())
     }
+}
+
+/// Opens an absolute path component by component: a tool may have replaced a directory on the way by a link, which
+/// would move the rule. Works without `openat2`, which is missing inside another haft.
+fn open(path: &Path) -> rustix::io::Result<OwnedFd> {
+    let step = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+    let mut place = openat(CWD, "/", step, Mode::empty())?;
+    let mut parts = path.components().skip(1).peekable();
+    while let Some(part) = parts.next() {
+        let kind = if parts.peek().is_some() { OFlags::DIRECTORY } else { OFlags::empty() };
+        place = openat(&place, part.as_os_str(), step | kind, Mode::empty())?;
+    }
+    Ok(place)
 }
 
 fn is_directory(file: &OwnedFd) -> Result<bool> {
