@@ -451,6 +451,24 @@ async fn concurrent_writes_leave_one_whole_file() {
     assert_eq!(sandbox.names(), ["file"]);
 }
 
+/// TE23: of concurrent edits of one file none is lost.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_edits_are_all_made() {
+    let sandbox = Sandbox::new().await;
+    let words = |letter: char| (0..8).map(|number| format!("{letter}{number} ")).collect::<String>();
+    sandbox.put("file", words('o'));
+    let calls = (0..8).map(|number| {
+        let (old, new) = (format!("o{number} "), format!("n{number} "));
+        let edit = json!({ "file_path": "file", "old_string": old, "new_string": new });
+        let guest = sandbox.guest.clone();
+        tokio::spawn(async move { guest.says("edit", edit).await })
+    });
+    for call in calls.collect::<Vec<_>>() {
+        assert_eq!(call.await.unwrap(), "Edited file (1 occurrence replaced)");
+    }
+    assert_eq!((sandbox.content("file"), sandbox.names()), (words('n'), vec!["file".to_owned()]));
+}
+
 /// TE23: `write` and `edit` replace the inode and keep the mode, also of a file that haft cannot read.
 #[tokio::test]
 async fn a_replaced_file_keeps_its_mode() {
