@@ -51,6 +51,10 @@ const SETTLING: Duration = Duration::from_millis(500);
 /// Time limit for the end of interrupted streams.
 const FLUSH: Duration = Duration::from_secs(1);
 
+/// Maximum number of connections that are accepted at the end, as many as the kernel queues for tokio's listener: clients
+/// that go on connecting do not delay the end.
+const BACKLOG: usize = 1024;
+
 /// The pause after a connection could not be accepted for lack of a file descriptor, which lasts for a while.
 const PAUSE: Duration = Duration::from_millis(50);
 
@@ -232,7 +236,8 @@ impl Acceptor {
     /// load balancer does not send a request again that it has sent on such a connection.
     async fn accept_last(&self, listener: TcpListener, closing: &CancellationToken) -> io::Result<()> {
         let listener = listener.into_std()?;
-        while let Ok((stream, source)) = listener.accept() {
+        for _ in 0..BACKLOG {
+            let Ok((stream, source)) = listener.accept() else { break };
             stream.set_nonblocking(true)?;
             self.serve_in_background(stream, source, closing).await;
         }
